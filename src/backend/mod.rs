@@ -1,0 +1,98 @@
+//! Renders a plan for one engine: argv, descriptors, environment. Pure.
+
+pub mod bwrap;
+pub mod none;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// What the session starts.
+#[derive(Debug, Clone)]
+pub struct Invocation {
+    /// The engine.
+    pub engine: Engine,
+    /// Argument vector of the engine after its program name, without `--args`; empty for `none`.
+    pub args: Vec<EngineArg>,
+    /// What the inner stage does.
+    pub inner: InnerPlan,
+    /// Overlays the pre-stage mounts in its own mount namespace before the engine binds them.
+    pub overlays: Vec<OverlayMount>,
+}
+
+/// An argument: literal text, or a descriptor whose content the session provides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngineArg {
+    /// Literal.
+    Text(OsString),
+    /// The number of a descriptor that holds this content (`--ro-bind-data`).
+    Data(Vec<u8>),
+    /// The descriptor number of this executable, for `/proc/self/fd/N`.
+    SelfExe,
+}
+
+/// An overlay mounted in the pre-stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverlayMount {
+    /// Read-only layer.
+    pub lower: PathBuf,
+    /// Writable layer.
+    pub upper: PathBuf,
+    /// Work directory.
+    pub work: PathBuf,
+    /// Host path the merged tree is mounted on, in the pre-stage's private mount namespace.
+    pub at: PathBuf,
+}
+
+/// Engines, a closed set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Engine {
+    /// bubblewrap at a fixed path.
+    Bwrap {
+        /// `/usr/bin/bwrap` or another fixed system path.
+        program: PathBuf,
+        /// As `bwrap --version` prints it, where known.
+        version: Option<String>,
+    },
+    /// No isolation.
+    None,
+}
+
+/// What the inner stage needs to know; handed over as bytes on an inherited descriptor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InnerPlan {
+    /// The command.
+    pub argv: Vec<OsString>,
+    /// The child's complete environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Working directory.
+    pub cwd: PathBuf,
+    /// Guest path, device, inode of each grant to verify.
+    pub pins: Vec<(PathBuf, u64, u64)>,
+    /// Guest paths with WRITE_FILE in the Landlock domain.
+    pub writable: Vec<PathBuf>,
+    /// Descriptors above 2 the child keeps.
+    pub keep_fds: Vec<i32>,
+    /// Install the hardening filter and the Landlock domain (false only for `none`).
+    pub confine: bool,
+    /// The inner stage makes the listeners itself (bubblewrap unshared the network), on these loopback ports.
+    pub listen: Vec<u16>,
+    /// Signals that were ignored when ccbox started, restored for the child.
+    pub ignored_signals: Vec<i32>,
+    /// AF_UNIX sockets may be made (only with `filesystem.disabled` or `none`).
+    pub unix_sockets: bool,
+    /// AF_INET is the host's (`network.mode = "open"`).
+    pub open_network: bool,
+}
+
+/// How the network namespace of a run is made (D6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NetSetup {
+    /// The pre-stage makes user and network namespace and the listeners; bubblewrap joins.
+    PreStage,
+    /// bubblewrap unshares the network, the inner stage makes the listeners.
+    Inner,
+    /// The host's network (`network.mode = "open"`).
+    Host,
+}

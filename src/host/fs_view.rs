@@ -1,0 +1,275 @@
+//! Read-only questions to a file system: the real one, or a made-up one in tests.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What stands at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A directory.
+    Dir,
+    /// A regular file.
+    File,
+    /// A symbolic link.
+    Link,
+    /// Socket, FIFO, device.
+    Other,
+}
+
+/// Identity and ownership of an object, after following links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meta {
+    /// What it is.
+    pub kind: Kind,
+    /// Device number.
+    pub dev: u64,
+    /// Inode number.
+    pub ino: u64,
+    /// Owner.
+    pub uid: u32,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+/// The questions a planner may ask. Nothing here changes anything.
+pub trait FsView {
+    /// Kind without following a final link; `None` where nothing stands or it cannot be seen.
+    fn kind(&self, path: &Path) -> Option<Kind>;
+    /// Metadata after following links.
+    fn meta(&self, path: &Path) -> Option<Meta>;
+    /// The text of a link.
+    fn read_link(&self, path: &Path) -> Option<PathBuf>;
+    /// Every link resolved; the object must exist.
+    ///
+    /// # Errors
+    /// As realpath(3).
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf>;
+    /// Names in a directory, sorted; empty where it cannot be read.
+    fn list(&self, dir: &Path) -> Vec<OsString>;
+    /// A small text file (at most 1 MiB).
+    fn read(&self, path: &Path) -> Option<Vec<u8>>;
+}
+
+/// The machine's own file system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RealFs;
+
+impl FsView for RealFs {
+    fn kind(&self, path: &Path) -> Option<Kind> {
+        Some(kind_of(std::fs::symlink_metadata(path).ok()?.file_type()))
+    }
+    fn meta(&self, path: &Path) -> Option<Meta> {
+        use std::os::unix::fs::MetadataExt;
+        let m = std::fs::metadata(path).ok()?;
+        Some(Meta {
+            kind: kind_of(m.file_type()),
+            dev: m.dev(),
+            ino: m.ino(),
+            uid: m.uid(),
+            mode: m.mode() & 0o7777,
+        })
+    }
+    fn read_link(&self, path: &Path) -> Option<PathBuf> {
+        std::fs::read_link(path).ok()
+    }
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(path)
+    }
+    fn list(&self, dir: &Path) -> Vec<OsString> {
+        let Ok(entries) = std::fs::read_dir(dir) else {
+            return Vec::new();
+        };
+        let mut names: Vec<OsString> = entries.flatten().map(|e| e.file_name()).collect();
+        names.sort();
+        names
+    }
+    fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        use std::io::Read;
+        let mut out = Vec::new();
+        std::fs::File::open(path)
+            .ok()?
+            .take(1 << 20)
+            .read_to_end(&mut out)
+            .ok()?;
+        Some(out)
+    }
+}
+
+fn kind_of(t: std::fs::FileType) -> Kind {
+    if t.is_dir() {
+        Kind::Dir
+    } else if t.is_file() {
+        Kind::File
+    } else if t.is_symlink() {
+        Kind::Link
+    } else {
+        Kind::Other
+    }
+}
+
+/// A made-up file system: path → entry. Parents are implied directories.
+#[derive(Debug, Clone, Default)]
+pub struct FakeFs {
+    entries: BTreeMap<PathBuf, FakeEntry>,
+}
+
+/// One entry of a [`FakeFs`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FakeEntry {
+    /// A directory with owner and mode.
+    Dir {
+        /// Owner.
+        uid: u32,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// A file with content.
+    File(Vec<u8>),
+    /// A link.
+    Link(PathBuf),
+    /// Socket, FIFO, device.
+    Other,
+}
+
+impl FakeFs {
+    /// An empty tree.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an entry, and its parents as directories of uid 0, mode 755.
+    #[must_use]
+    pub fn with(mut self, path: &str, entry: FakeEntry) -> Self {
+        let path = PathBuf::from(path);
+        for a in path.ancestors().skip(1) {
+            self.entries
+                .entry(a.to_path_buf())
+                .or_insert(FakeEntry::Dir {
+                    uid: 0,
+                    mode: 0o755,
+                });
+        }
+        self.entries.insert(path, entry);
+        self
+    }
+
+    /// Adds a directory of uid 1000.
+    #[must_use]
+    pub fn dir(self, path: &str) -> Self {
+        self.with(
+            path,
+            FakeEntry::Dir {
+                uid: 1000,
+                mode: 0o755,
+            },
+        )
+    }
+
+    /// Adds a file.
+    #[must_use]
+    pub fn file(self, path: &str, content: &str) -> Self {
+        self.with(path, FakeEntry::File(content.as_bytes().to_vec()))
+    }
+
+    /// Adds a link.
+    #[must_use]
+    pub fn link(self, path: &str, target: &str) -> Self {
+        self.with(path, FakeEntry::Link(PathBuf::from(target)))
+    }
+
+    fn resolve(&self, path: &Path, depth: u32) -> io::Result<PathBuf> {
+        use std::path::Component;
+        if depth > 40 {
+            return Err(io::Error::from_raw_os_error(40));
+        }
+        let mut at = PathBuf::from("/");
+        let mut parts = path.components().peekable();
+        while let Some(c) = parts.next() {
+            match c {
+                Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+                Component::ParentDir => {
+                    at.pop();
+                }
+                Component::Normal(n) => {
+                    let next = at.join(n);
+                    match self.entries.get(&next) {
+                        None => return Err(io::ErrorKind::NotFound.into()),
+                        Some(FakeEntry::Link(t)) => {
+                            let mut full = at.join(t);
+                            for rest in parts.by_ref() {
+                                full.push(rest);
+                            }
+                            return self.resolve(&full, depth + 1);
+                        }
+                        Some(_) => at = next,
+                    }
+                }
+            }
+        }
+        Ok(at)
+    }
+
+    fn entry(&self, path: &Path) -> Option<&FakeEntry> {
+        if path == Path::new("/") {
+            return self.entries.get(path);
+        }
+        let parent = self.resolve(path.parent()?, 0).ok()?;
+        self.entries.get(&parent.join(path.file_name()?))
+    }
+}
+
+impl FsView for FakeFs {
+    fn kind(&self, path: &Path) -> Option<Kind> {
+        Some(match self.entry(path)? {
+            FakeEntry::Dir { .. } => Kind::Dir,
+            FakeEntry::File(_) => Kind::File,
+            FakeEntry::Link(_) => Kind::Link,
+            FakeEntry::Other => Kind::Other,
+        })
+    }
+    fn meta(&self, path: &Path) -> Option<Meta> {
+        let real = self.resolve(path, 0).ok()?;
+        let ino = self.entries.keys().position(|k| *k == real)? as u64 + 1;
+        let (kind, uid, mode) = match self.entries.get(&real)? {
+            FakeEntry::Dir { uid, mode } => (Kind::Dir, *uid, *mode),
+            FakeEntry::File(_) => (Kind::File, 1000, 0o644),
+            FakeEntry::Link(_) => return None,
+            FakeEntry::Other => (Kind::Other, 1000, 0o644),
+        };
+        Some(Meta {
+            kind,
+            dev: 1,
+            ino,
+            uid,
+            mode,
+        })
+    }
+    fn read_link(&self, path: &Path) -> Option<PathBuf> {
+        match self.entry(path)? {
+            FakeEntry::Link(t) => Some(t.clone()),
+            FakeEntry::Dir { .. } | FakeEntry::File(_) | FakeEntry::Other => None,
+        }
+    }
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        self.resolve(path, 0)
+    }
+    fn list(&self, dir: &Path) -> Vec<OsString> {
+        let Ok(dir) = self.resolve(dir, 0) else {
+            return Vec::new();
+        };
+        self.entries
+            .keys()
+            .filter(|k| k.parent() == Some(dir.as_path()))
+            .filter_map(|k| k.file_name().map(OsString::from))
+            .collect()
+    }
+    fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        match self.entries.get(&self.resolve(path, 0).ok()?)? {
+            FakeEntry::File(c) => Some(c.clone()),
+            FakeEntry::Dir { .. } | FakeEntry::Link(_) | FakeEntry::Other => None,
+        }
+    }
+}

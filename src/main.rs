@@ -1,0 +1,3 @@
+//! Thin binary: everything is in the library.
+
+fn main() {}

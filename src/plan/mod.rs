@@ -1,0 +1,229 @@
+//! A plan: everything about one run, fully resolved, ordered and backend-neutral.
+//!
+//! `Plan::resolve` asks the file system questions and changes nothing; `explain`, `check`, `--dry-run` and the goldens use it as it is.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::policy::egress::EgressPolicy;
+use crate::policy::{Mode, NetworkMode, Origin, View};
+
+/// One step of building the child's file system, in the order it is carried out. All paths are absolute and, for `dst`, free of links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mount {
+    /// Read-only bind, recursive.
+    RoBind {
+        /// Host path.
+        src: PathBuf,
+        /// Guest path.
+        dst: PathBuf,
+    },
+    /// Writable bind, recursive.
+    Bind {
+        /// Host path.
+        src: PathBuf,
+        /// Guest path.
+        dst: PathBuf,
+    },
+    /// A writable bind of a directory in ccbox's own state, created by the session where absent (mode 700).
+    State {
+        /// Host path below the state directory.
+        src: PathBuf,
+        /// Guest path.
+        dst: PathBuf,
+    },
+    /// A copy-on-write cache: `lower` read-only below, changes kept in ccbox's state (semantics 45).
+    Overlay {
+        /// The host's cache directory.
+        lower: PathBuf,
+        /// Writable layer below the state directory.
+        upper: PathBuf,
+        /// overlayfs work directory beside `upper`.
+        work: PathBuf,
+        /// Guest path.
+        dst: PathBuf,
+    },
+    /// Private in-memory directory.
+    Tmpfs {
+        /// Guest path.
+        dst: PathBuf,
+        /// Permission bits.
+        mode: u32,
+        /// Size limit in bytes, where one is set.
+        size: Option<u64>,
+    },
+    /// A directory made inside a private mount.
+    Dir {
+        /// Guest path.
+        dst: PathBuf,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// A link made inside a private mount.
+    Symlink {
+        /// Text of the link.
+        target: PathBuf,
+        /// Guest path.
+        dst: PathBuf,
+    },
+    /// A read-only file with generated content.
+    Data {
+        /// Guest path.
+        dst: PathBuf,
+        /// The content.
+        content: Vec<u8>,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// Hides a file or directory: mode-000 placeholder, read-only, nosuid, nodev, noexec (semantics 26).
+    Cover {
+        /// Guest path of the hidden object.
+        dst: PathBuf,
+        /// A directory is hidden by a directory.
+        is_dir: bool,
+    },
+    /// Makes what is mounted at `dst` read-only.
+    RemountRo {
+        /// Guest path.
+        dst: PathBuf,
+    },
+    /// Minimal /dev (null, zero, full, random, urandom, tty, pts, ptmx, shm, std streams).
+    Dev {
+        /// Guest path.
+        dst: PathBuf,
+    },
+    /// Fresh /proc of the child's process namespace.
+    Proc {
+        /// Guest path.
+        dst: PathBuf,
+    },
+}
+
+/// A granted object, pinned: the inner stage compares what is mounted at `guest` before any user code runs (semantics 20).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pin {
+    /// Guest path.
+    pub guest: PathBuf,
+    /// Device number the planner saw.
+    pub dev: u64,
+    /// Inode number the planner saw.
+    pub ino: u64,
+}
+
+/// Network part of the plan.
+#[derive(Debug, Clone)]
+pub struct NetworkPlan {
+    /// Filtered, off or open.
+    pub mode: NetworkMode,
+    /// Ready to decide; an empty allow list where the network is off.
+    pub egress: EgressPolicy,
+    /// Loopback host ports forwarded into the namespace (semantics 42).
+    pub forwarded_ports: Vec<u16>,
+    /// Where the hint of a refusal points.
+    pub hint_file: Option<PathBuf>,
+}
+
+/// Something a rule asks for that this plan cannot hold; part of the enforced line (R14).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// Stable word, e.g. `absent-names`.
+    pub name: &'static str,
+    /// One sentence for `probe` and `explain`.
+    pub text: String,
+}
+
+/// A fully resolved run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Ordered mounts; the order is documented at the function that makes it.
+    pub mounts: Vec<Mount>,
+    /// Grants to verify after mounting.
+    pub pins: Vec<Pin>,
+    /// Guest paths below which the child may write: the WRITE_FILE rules of the Landlock domain (semantics 24).
+    pub writable: Vec<PathBuf>,
+    /// Bound or host.
+    pub view: View,
+    /// Mode.
+    pub mode: Mode,
+    /// `filesystem.disabled`.
+    pub fs_disabled: bool,
+    /// Network.
+    pub network: NetworkPlan,
+    /// The child's complete environment, without what the session adds (proxy variables).
+    pub env: Vec<(OsString, OsString)>,
+    /// Names dropped from the caller's environment, with their group.
+    pub env_dropped: Vec<(OsString, &'static str)>,
+    /// Working directory inside, as the caller spells it.
+    pub cwd: PathBuf,
+    /// The command, as given.
+    pub argv: Vec<OsString>,
+    /// Directories in ccbox's state that must exist before the mounts (created 0700 by the session).
+    pub state_dirs: Vec<PathBuf>,
+    /// What this plan cannot hold.
+    pub gaps: Vec<Gap>,
+    /// One notice each, final wording without prefix.
+    pub notices: Vec<String>,
+    /// Answers of `check` and `explain`.
+    pub rules: RuleBook,
+}
+
+/// The path rules of a plan in decided form: what `check` asks and `explain` lists.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RuleBook {
+    /// Every rule that came to hold, strongest first.
+    pub rules: Vec<BookRule>,
+}
+
+/// One effective path rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BookRule {
+    /// What it does.
+    pub effect: Effect,
+    /// Host path it covers.
+    pub path: PathBuf,
+    /// The words of the rule, e.g. `protected_paths "~/src/app"`.
+    pub rule: String,
+    /// Where it was written.
+    pub origin: Origin,
+}
+
+/// Effects of path rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Readable and writable.
+    Write,
+    /// Readable.
+    Read,
+    /// Never writable.
+    NeverWrite,
+    /// Hidden.
+    Hide,
+}
+
+/// Why a policy cannot become a plan on this host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct PlanError {
+    /// What, where in the spec, why.
+    pub message: String,
+    /// Next step.
+    pub hint: Option<String>,
+}
+
+impl crate::exit::Failure for PlanError {
+    fn hint(&self) -> Option<String> {
+        self.hint.clone()
+    }
+}
+
+impl Plan {
+    /// Resolves a policy against the host.
+    pub fn resolve(
+        _policy: &crate::policy::Policy,
+        _host: &crate::host::HostFacts,
+        _argv: &[OsString],
+        _fs: &dyn crate::host::FsView,
+    ) -> Result<Self, PlanError> {
+        unimplemented!("plan::resolve")
+    }
+}

@@ -1,0 +1,1 @@
+//! Classes of IP addresses (D15).

@@ -1,0 +1,276 @@
+//! Merged, still abstract rules: what the layers ask for, with the origin of each rule.
+//!
+//! Pure: no file system, no environment, no clock. Depends on nothing else in this crate.
+
+pub mod address;
+pub mod egress;
+pub mod environment;
+pub mod host;
+pub mod host_rule;
+pub mod path;
+pub mod pattern;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use host_rule::HostRule;
+use path::PathEntry;
+
+/// Where a rule was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The kind of layer that holds the rule.
+    pub layer: Layer,
+    /// The file, for layers that are files.
+    pub file: Option<PathBuf>,
+    /// 1-based line in `file`.
+    pub line: Option<u32>,
+}
+
+/// Kinds of layers, from the weakest to the strongest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Layer {
+    /// A rule that ccbox itself carries; the string names the table (`secrets`, `mandatory`, `metadata`, `baseline`).
+    BuiltIn(&'static str),
+    /// A built-in profile by name.
+    Profile(String),
+    /// `$XDG_CONFIG_HOME/ccbox/config.toml`.
+    User,
+    /// A discovered `ccbox.toml` or `.ccbox.toml`; `trusted` after `ccbox trust`.
+    Project {
+        /// Whether the file's hash is on record.
+        trusted: bool,
+    },
+    /// A file given with `-f`, `-p` or `CCBOX_SPEC`.
+    Spec,
+    /// A command-line flag, by its name (`--rw`).
+    Flag(&'static str),
+    /// `/etc/ccbox/managed.toml`.
+    Managed,
+}
+
+/// A value with the place it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ruled<T> {
+    /// The value.
+    pub value: T,
+    /// Where it was written.
+    pub origin: Origin,
+}
+
+/// `mode`: `chat` keeps binds writable as declared, the others make every grant read-only (R21).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Grants as declared.
+    Chat,
+    /// Read-only.
+    Review,
+    /// Read-only.
+    Plan,
+    /// Read-only.
+    Orchestrate,
+}
+
+impl Mode {
+    /// True where every grant is read-only except `runner_state_dirs` and `$TMPDIR` (semantics 4).
+    #[must_use]
+    pub fn is_read_only(self) -> bool {
+        !matches!(self, Self::Chat)
+    }
+}
+
+/// `backend`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackendChoice {
+    /// Unset: `native` where available.
+    Auto,
+    /// bubblewrap or the built-in engine on Linux, Seatbelt on macOS.
+    Native,
+    /// No isolation; the environment is still scrubbed.
+    None,
+    /// A micro VM; never a silent fallback (R13).
+    MicroVm,
+}
+
+/// `--engine`: which Linux executor of the native backend runs the plan (D3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineChoice {
+    /// The best that works here.
+    Auto,
+    /// bubblewrap.
+    Bwrap,
+    /// The in-process engine.
+    Builtin,
+    /// Landlock without user namespaces.
+    Landlock,
+}
+
+/// `sandbox` / `--sandbox` / `CCBOX_SANDBOX` (R12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SandboxMode {
+    /// Fail closed when no backend is available.
+    Require,
+    /// Wrap where possible, say loudly where not.
+    On,
+    /// Run under `none`, say so.
+    Off,
+}
+
+/// `filesystem.view` (R22, semantics 11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// Binds plus read-only system directories.
+    Bound,
+    /// Everything readable except secrets.
+    Host,
+}
+
+/// `filesystem.caches` (semantics 45).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caches {
+    /// Private writable copy-on-write directories kept between runs.
+    Private,
+    /// No cache directories.
+    None,
+    /// The host's own caches, writable (trusted layers only).
+    Shared,
+}
+
+/// One `[[bind_mounts]]` entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bind {
+    /// Absolute path on the host, lexically normal, symlinks kept.
+    pub host_path: PathBuf,
+    /// Path inside; the host path where unset.
+    pub guest_path: Option<PathBuf>,
+    /// Read-only in every mode.
+    pub read_only: bool,
+}
+
+/// `[filesystem]`, `bind_mounts`, `protected_paths` and their kin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FsPolicy {
+    /// Bound or host view.
+    pub view: View,
+    /// `filesystem.disabled`: every path rule falls (semantics 16).
+    pub disabled: bool,
+    /// The git preset is on.
+    pub protect_git: bool,
+    /// Second tier of mandatory names.
+    pub protect_project_config: bool,
+    /// Cache directories.
+    pub caches: Caches,
+    /// `bind_mounts`, in order.
+    pub binds: Vec<Ruled<Bind>>,
+    /// `allow_write` and `--rw`; exact entries only.
+    pub allow_write: Vec<Ruled<PathEntry>>,
+    /// `deny_write` and `--deny-write`.
+    pub deny_write: Vec<Ruled<PathEntry>>,
+    /// `deny_read` and `--deny-read`; the built-in secrets are added by the planner, not here.
+    pub deny_read: Vec<Ruled<PathEntry>>,
+    /// `allow_read` and `--ro`; exact entries only.
+    pub allow_read: Vec<Ruled<PathEntry>>,
+    /// `protected_paths` and `--protect`.
+    pub protected: Vec<Ruled<PathEntry>>,
+    /// `runner_state_dirs`; exact entries only.
+    pub runner_state_dirs: Vec<Ruled<PathEntry>>,
+    /// `exec_grant_roots`; exact entries only.
+    pub exec_grant_roots: Vec<Ruled<PathEntry>>,
+    /// `allow_create`: exceptions to built-in name globs.
+    pub allow_create: Vec<Ruled<PathEntry>>,
+    /// Files ccbox itself reads or writes (spec, config, events, logs): never writable inside.
+    pub own_files: Vec<Ruled<PathBuf>>,
+    /// `workspace` of zero-config use: the cwd is writable (profile `dev`), subject to semantics 10.
+    pub cwd_writable: bool,
+    /// Secrets table row groups switched by profile: `dispatch` and `strict` also deny build-tool settings (semantics 22).
+    pub deny_build_tool_secrets: bool,
+    /// `terminal`: `$HOME` and cwd are writable and only the reads of R27 are denied.
+    pub terminal_secrets_only: bool,
+}
+
+/// `network.mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NetworkMode {
+    /// Proxies with the allow list.
+    Filtered,
+    /// Proxies with an empty allow list (R44).
+    Off,
+    /// The host's network, unfiltered (trusted layers, `terminal`).
+    Open,
+}
+
+/// What `ALL_PROXY` holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AllProxy {
+    /// `http://…` (default: a SOCKS address there breaks common Python clients at import).
+    Http,
+    /// `socks5h://…`.
+    Socks,
+}
+
+/// `[network]` and `egress_allowlist`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkPolicy {
+    /// Filtered, off or open.
+    pub mode: NetworkMode,
+    /// The curated baseline and GitHub are allowed too.
+    pub baseline: bool,
+    /// Allow rules of every layer.
+    pub allowed: Vec<Ruled<HostRule>>,
+    /// Deny rules of every layer (the fixed deny list is added by `egress`).
+    pub denied: Vec<Ruled<HostRule>>,
+    /// What `ALL_PROXY` holds.
+    pub all_proxy: AllProxy,
+    /// `allow_local_binding` (macOS only).
+    pub allow_local_binding: bool,
+    /// Where the hint for a refused host points: the file a user would edit, if there is one.
+    pub hint_file: Option<PathBuf>,
+}
+
+/// `[env]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EnvPolicy {
+    /// Set after scrubbing.
+    pub set: Vec<Ruled<(OsString, OsString)>>,
+    /// Names or `PREFIX_*` that pass in addition to the default set.
+    pub pass: Vec<Ruled<String>>,
+    /// The default set is off.
+    pub only: bool,
+    /// Names removed at the end.
+    pub unset: Vec<Ruled<String>>,
+    /// `strict`: search paths, tool choices and secrets by name are dropped too.
+    pub strict: bool,
+}
+
+/// The merged policy of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Given or generated later by the session.
+    pub session_id: Option<String>,
+    /// Free text for events.
+    pub workspace_id: Option<String>,
+    /// Free text for events.
+    pub agent_id: Option<String>,
+    /// Name of the base profile.
+    pub profile: String,
+    /// A spec was given (`-f`, `-p`, `CCBOX_SPEC`): matters for nesting (semantics 46).
+    pub spec_given: bool,
+    /// Mode.
+    pub mode: Mode,
+    /// Backend as asked.
+    pub backend: BackendChoice,
+    /// Engine as asked.
+    pub engine: EngineChoice,
+    /// Require, on, off.
+    pub sandbox: SandboxMode,
+    /// Working directory inside: `--chdir`, else `guest_workdir`; the caller's cwd where unset.
+    pub workdir: Option<Ruled<PathBuf>>,
+    /// File system rules.
+    pub fs: FsPolicy,
+    /// Network rules.
+    pub net: NetworkPolicy,
+    /// Environment rules.
+    pub env: EnvPolicy,
+    /// Things the user must be told once, in final wording, without prefix.
+    pub notices: Vec<String>,
+}

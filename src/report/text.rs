@@ -1,0 +1,1 @@
+//! Escaping of hostile text and the fixed shapes of stderr lines.

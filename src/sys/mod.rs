@@ -1,0 +1,1 @@
+//! The only module with `unsafe`: one safe function per system call or kernel interface.
