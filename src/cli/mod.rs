@@ -1,1 +1,5 @@
 //! argv → one subcommand → exit code.
+
+pub mod args;
+mod parse;
+pub mod usage;
