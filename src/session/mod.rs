@@ -1,5 +1,7 @@
 //! The live run: starts the engine, serves the proxies, relays signals, ends with the child.
 
+pub mod harden;
+
 use std::any::Any;
 use std::io;
 use std::net::TcpListener;
