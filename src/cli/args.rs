@@ -38,17 +38,22 @@ pub enum Command {
     ///
     /// Everything from the first positional argument on belongs to the command, with or without `--`. There is no shell in
     /// between: the arguments go to execve(2) as they are.
-    #[command(after_long_help = AFTER)]
+    #[command(after_long_help = AFTER, override_usage = "ccbox run [OPTIONS] [--] CMD [ARG]...")]
     Run(RunArgs),
     /// Print the resolved plan: layers, mounts, denies, hosts, environment, engine
     ///
     /// Nothing is run and nothing is changed.
+    #[command(override_usage = "ccbox explain [OPTIONS] [[--] CMD [ARG]...]")]
     Explain(ExplainArgs),
     /// Print the backend's argument vector or profile only
+    #[command(override_usage = "ccbox profile --format FORMAT [OPTIONS] [[--] CMD [ARG]...]")]
     Profile(ProfileArgs),
     /// Say whether a path or host is allowed, and by which rule
     ///
     /// Exit status 0: allowed, 1: denied, 125: error.
+    #[command(
+        override_usage = "ccbox check [OPTIONS] read|write|exec PATH\n       ccbox check [OPTIONS] host HOST[:PORT]"
+    )]
     Check(CheckArgs),
     /// Find out what this host can enforce, what is missing, and how to get it
     ///
@@ -104,7 +109,7 @@ pub struct PolicyArgs {
     /// Mode: chat keeps grants as declared, the others make every grant read-only
     #[arg(long, value_name = "MODE", value_parser = ["chat", "review", "plan", "orchestrate"])]
     pub mode: Option<String>,
-    /// Backend
+    /// Backend: auto prefers native
     #[arg(long, value_name = "BACKEND", value_parser = ["auto", "native", "none", "microvm"])]
     pub backend: Option<String>,
     /// Engine of the native backend on Linux

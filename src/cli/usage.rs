@@ -102,7 +102,11 @@ pub fn translate(error: &clap::Error, argv: &[OsString]) -> Understood {
                 "only paths, `--env` and the command itself may be arbitrary bytes".to_owned(),
             ),
         },
-        _ => UsageError {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::Io
+        | ErrorKind::Format
+        | _ => UsageError {
             message: first_line(error),
             hint: None,
         },
@@ -114,7 +118,11 @@ fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
         ContextValue::String(s) => Some(s.clone()),
         ContextValue::Strings(v) => Some(v.join(", ")),
         ContextValue::StyledStr(s) => Some(s.to_string()),
-        _ => None,
+        ContextValue::None
+        | ContextValue::Bool(_)
+        | ContextValue::StyledStrs(_)
+        | ContextValue::Number(_)
+        | _ => None,
     }
 }
 
@@ -155,11 +163,9 @@ fn one_edit_apart(a: &str, b: &str) -> bool {
         .take_while(|(x, y)| x == y)
         .count();
     let rest = |v: &[char]| v.get(..v.len() - tail).unwrap_or(&[]).to_vec();
-    match (&*rest(a), &*rest(b)) {
-        ([] | [_], [] | [_]) => true,
-        ([w, x], [y, z]) => w == z && x == y,
-        _ => false,
-    }
+    let (mine, theirs) = (rest(a), rest(b));
+    let swapped = mine.len() == 2 && mine.iter().rev().eq(theirs.iter());
+    swapped || (mine.len() <= 1 && theirs.len() <= 1)
 }
 
 fn invalid_value(error: &clap::Error, arg: &str) -> UsageError {

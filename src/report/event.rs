@@ -314,22 +314,22 @@ mod tests {
 
     #[test]
     fn a_long_event_arrives_whole() {
-        let (mut r, w) = std::io::pipe().unwrap();
-        let mut s = Stream::new(File::from(std::os::fd::OwnedFd::from(w)), "s".into());
-        let e = Event::Starting {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let mut stream = Stream::new(File::from(std::os::fd::OwnedFd::from(writer)), "s".into());
+        let event = Event::Starting {
             state: State::Created,
             command: vec!["x".repeat(200_000)],
             workspace_id: None,
             agent_id: None,
         };
-        let reader = std::thread::spawn(move || {
+        let collected = std::thread::spawn(move || {
             let mut text = String::new();
-            r.read_to_string(&mut text).unwrap();
+            reader.read_to_string(&mut text).unwrap();
             text
         });
-        assert_eq!(s.send(&e), None);
-        drop(s);
-        let v: serde_json::Value = serde_json::from_str(&reader.join().unwrap()).unwrap();
+        assert_eq!(stream.send(&event), None);
+        drop(stream);
+        let v: serde_json::Value = serde_json::from_str(&collected.join().unwrap()).unwrap();
         assert_eq!(v["command"][0].as_str().unwrap().len(), 200_000);
     }
 }

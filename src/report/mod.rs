@@ -55,6 +55,17 @@ pub enum EventTarget {
     Fd(i32),
 }
 
+impl EventTarget {
+    /// The file, where it is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&std::path::Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Fd(_) => None,
+        }
+    }
+}
+
 /// What is said on stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Verbosity {
@@ -222,6 +233,12 @@ impl Reporter {
     pub fn status(&self, text: &str) {
         self.lock()
             .print(&text::line(&text::escape(text)), STDERR_BUDGET);
+    }
+
+    /// A line for the parent process that reads it, without prefix.
+    pub fn bare(&self, text: &str) {
+        let line = format!("{}\n", text::escape(text));
+        self.lock().print(&line, ERROR_BUDGET);
     }
 
     /// A line of `-v`.

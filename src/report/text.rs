@@ -136,11 +136,9 @@ impl Colour {
     pub fn decide(f: ColourFacts<'_>) -> Self {
         let set = |v: Option<&OsStr>| v.is_some_and(|v| !v.is_empty());
         let zero = |v: Option<&OsStr>| v.is_some_and(|v| v == "0");
-        if set(f.no_color) {
-            Self::Never
-        } else if set(f.clicolor_force) && !zero(f.clicolor_force) {
-            Self::Always
-        } else if f.terminal && !zero(f.clicolor) && f.term.is_none_or(|t| t != "dumb") {
+        let forced = set(f.clicolor_force) && !zero(f.clicolor_force);
+        let able = f.terminal && !zero(f.clicolor) && f.term.is_none_or(|t| t != "dumb");
+        if !set(f.no_color) && (forced || able) {
             Self::Always
         } else {
             Self::Never

@@ -10,10 +10,10 @@ fn os(args: &[&str]) -> Vec<OsString> {
 }
 
 fn run(args: &[&str]) -> super::super::args::RunArgs {
-    match parse(&os(args)).unwrap().cli.command {
-        Command::Run(r) => r,
-        other => panic!("{other:?}"),
-    }
+    let Command::Run(r) = parse(&os(args)).unwrap().cli.command else {
+        panic!("{args:?}");
+    };
+    r
 }
 
 fn wrong(args: &[&str]) -> (String, String) {

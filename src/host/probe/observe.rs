@@ -140,7 +140,7 @@ pub fn observe(exe: &Path, deep: bool) -> Observed {
         Ok(b) => {
             let full = try_bwrap(b, exe, true);
             let bare = (full != Trial::Works).then(|| try_bwrap(b, exe, false));
-            (full, bare, version(b))
+            (full, bare, bwrap_version(&b.path))
         }
         Err(_) => (Trial::Fails("no bubblewrap".to_owned()), None, None),
     };
@@ -257,8 +257,10 @@ fn try_run(exe: &Path) -> Deep {
     }
 }
 
-fn version(b: &Bwrap) -> Option<String> {
-    let out = finished(&b.path, &["--version".into()]).ok()?;
+/// `0.8.0`, from `bwrap --version`.
+#[must_use]
+pub fn bwrap_version(program: &Path) -> Option<String> {
+    let out = finished(program, &["--version".into()]).ok()?;
     let word = out.stdout.split_whitespace().last()?.to_owned();
     Some(word)
 }

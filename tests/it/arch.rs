@@ -1,0 +1,1 @@
+//! Rules about the source itself, stated in ARCHITECTURE.md as absences.

@@ -1,0 +1,1 @@
+//! The command line as scripts meet it: streams, codes, one line an error.
