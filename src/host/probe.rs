@@ -286,8 +286,15 @@ fn linux_checks(o: &Observed) -> Vec<Check> {
             Ok(()) => (true, "/dev/fuse can be opened".to_owned(), None),
             Err(e) => (
                 false,
-                format!("/dev/fuse: {e}"),
-                Some("load the kernel module: modprobe fuse".to_owned()),
+                format!("/dev/fuse: {}", e.desc()),
+                Some(
+                    if *e == nix::errno::Errno::EACCES {
+                        "let this user open it (mode 0666, as most distributions have it)"
+                    } else {
+                        "load the kernel module: modprobe fuse"
+                    }
+                    .to_owned(),
+                ),
             ),
         },
     ));

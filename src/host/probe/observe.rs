@@ -101,7 +101,7 @@ pub struct Observed {
     /// `NoNewPrivs: 1`.
     pub no_new_privs: bool,
     /// Opening /dev/fuse.
-    pub fuse: Result<(), String>,
+    pub fuse: Result<(), nix::errno::Errno>,
     /// `kernel.apparmor_restrict_unprivileged_userns` is on.
     pub apparmor_restricts: bool,
     /// `user.max_user_namespaces`.
@@ -167,7 +167,7 @@ pub fn observe(exe: &Path, deep: bool) -> Observed {
             .write(true)
             .open("/dev/fuse")
             .map(drop)
-            .map_err(|e| e.to_string()),
+            .map_err(|e| nix::errno::Errno::from_raw(e.raw_os_error().unwrap_or(0))),
         apparmor_restricts: number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
             == Some(1),
         max_user_namespaces: number("/proc/sys/user/max_user_namespaces"),
@@ -210,7 +210,12 @@ fn container(fs: &dyn FsView) -> Option<String> {
 
 fn try_bwrap(b: &Bwrap, exe: &Path, proc: bool) -> Trial {
     let mut args: Vec<OsString> = [
-        "--unshare-all",
+        // Not --unshare-all: as uid 0 that does without a user namespace where none can be made, and a run does not.
+        "--unshare-user",
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-net",
+        "--unshare-uts",
         "--die-with-parent",
         "--ro-bind",
         "/",
