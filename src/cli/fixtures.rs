@@ -77,6 +77,7 @@ pub(super) fn plan() -> Plan {
         cwd: "/w".into(),
         argv: vec!["true".into()],
         state_dirs: Vec::new(),
+        caches: Vec::new(),
         gaps: Vec::new(),
         notices: Vec::new(),
         rules: RuleBook::default(),

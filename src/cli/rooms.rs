@@ -8,10 +8,11 @@ use super::check::Answer;
 use super::child_env::Changes;
 use super::context::Prepared;
 use super::{Ending, Fault};
-use crate::host::HostFacts;
+use crate::host::{HostFacts, RealFs};
+use crate::plan;
 use crate::session;
 
-/// Proxy variables for the child.
+/// Proxy variables for the child, and those of the caller that must not reach it.
 pub(super) fn proxy_env(_ready: &Prepared) -> Changes {
     unimplemented!("proxy::child_env")
 }
@@ -21,9 +22,24 @@ pub(super) fn die_by(signal: i32) -> ExitCode {
     ExitCode::from(session::die_as(signal))
 }
 
-/// Whether a path may be read, written or executed.
-pub(super) fn check_path(_ready: &Prepared, _kind: CheckKind, _path: &Path) -> Answer {
-    unimplemented!("plan::check")
+/// Whether a path may be read, written or executed. `path` is as typed: relative to the caller's cwd.
+pub(super) fn check_path(ready: &Prepared, kind: CheckKind, path: &Path) -> Answer {
+    let typed = match path.strip_prefix("~") {
+        Ok(rest) => ready.host.home.join(rest),
+        Err(_) => ready.host.cwd.join(path),
+    };
+    let real = plan::real_path(&RealFs, &typed);
+    let ask = match kind {
+        CheckKind::Write => plan::check::write,
+        CheckKind::Exec => plan::check::exec,
+        CheckKind::Read | CheckKind::Host => plan::check::read,
+    };
+    let found = ask(&ready.plan, &real);
+    Answer {
+        allowed: found.allowed,
+        rule: found.rule,
+        hint: None,
+    }
 }
 
 /// Records a project file as trusted; the grants that count from now on, in words.
@@ -39,9 +55,4 @@ pub(super) fn caches_dir(host: &HostFacts) -> PathBuf {
 /// Connects standard input and output to a host through the SOCKS proxy.
 pub(super) fn connect(_host: &str, _port: u16) -> Result<Ending, Fault> {
     unimplemented!("proxy::connect")
-}
-
-/// The resolved plan as text.
-pub(super) fn explain(_ready: &Prepared, _json: bool) -> Result<String, Fault> {
-    unimplemented!("plan::explain")
 }

@@ -113,6 +113,9 @@ mod tests {
         fn canonicalize(&self, p: &Path) -> io::Result<PathBuf> {
             Ok(p.into())
         }
+        fn readable(&self, _: &Path) -> bool {
+            true
+        }
         fn list(&self, _: &Path) -> Vec<OsString> {
             Vec::new()
         }
