@@ -130,6 +130,8 @@ fn assemble(
     scrubbed: Scrubbed,
 ) -> Plan {
     let env_dropped = scrubbed.dropped.clone();
+    let env_listed = scrubbed.listed.clone();
+    let env_scrubbed = env::child(ctx, scrubbed.clone(), None, &[]);
     let layout = files.layout.as_ref();
     let cache_env = layout.map_or(&[][..], |l| &l.caches.env);
     Plan {
@@ -142,7 +144,9 @@ fn assemble(
         mode: ctx.policy.mode,
         fs_disabled: ctx.policy.fs.disabled,
         network,
+        env_scrubbed,
         env_dropped,
+        env_listed,
         cwd: ctx.cwd(),
         argv: argv.to_vec(),
         state_dirs: files.state_dirs,

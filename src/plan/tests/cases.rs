@@ -1,0 +1,1 @@
+//! The known failure cases, by name.
