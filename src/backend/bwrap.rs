@@ -49,9 +49,9 @@ pub fn render(plan: &Plan, _host: &HostFacts, program: &Path, net: NetSetup) -> 
     }
     let mut overlays = Vec::new();
     // Where no pre-stage can mount them, caches are empty private directories: nothing of the host is in there to be covered.
-    let mut plain: Vec<PathBuf> = Vec::new();
+    let mut empty_caches: Vec<PathBuf> = Vec::new();
     for mount in &plan.mounts {
-        if below_plain(mount, &plain) {
+        if inside_empty_cache(mount, &empty_caches) {
             continue;
         }
         if let Mount::Overlay {
@@ -71,7 +71,7 @@ pub fn render(plan: &Plan, _host: &HostFacts, program: &Path, net: NetSetup) -> 
                 args.pair("--bind", lower, dst);
             } else {
                 args.pair("--bind", &upper.with_file_name("plain"), dst);
-                plain.push(dst.clone());
+                empty_caches.push(dst.clone());
             }
         } else {
             args.mount(mount, plan.fs_disabled);
@@ -93,11 +93,11 @@ pub fn render(plan: &Plan, _host: &HostFacts, program: &Path, net: NetSetup) -> 
 
 /// Covers and protections inside a cache that is an empty private directory: there is nothing to hide, and bwrap would create mount
 /// points in it.
-fn below_plain(mount: &Mount, plain: &[PathBuf]) -> bool {
+fn inside_empty_cache(mount: &Mount, caches: &[PathBuf]) -> bool {
     let (Mount::Cover { dst, .. } | Mount::RoBind { dst, .. }) = mount else {
         return false;
     };
-    plain.iter().any(|p| dst.starts_with(p))
+    caches.iter().any(|p| dst.starts_with(p))
 }
 
 fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
@@ -205,5 +205,7 @@ impl Args {
     }
 }
 
+#[cfg(test)]
+mod real_tests;
 #[cfg(test)]
 mod tests;

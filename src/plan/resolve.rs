@@ -234,16 +234,19 @@ fn hidden_arguments(ctx: Ctx<'_>, argv: &[OsString], tree: &Tree) -> Vec<String>
 /// Every granted object as the planner saw it.
 fn pins(ctx: Ctx<'_>, rules: &Rules, tree: &Tree) -> Vec<Pin> {
     tree.iter()
-        .filter_map(|(path, node)| match node {
-            Node::Host { src, .. } if rules.grants.iter().any(|g| g.path() == src) => {
-                let meta = ctx.fs.meta(src)?;
-                Some(Pin {
-                    guest: path.to_path_buf(),
-                    dev: meta.dev,
-                    ino: meta.ino,
-                })
+        .filter_map(|(path, node)| {
+            let Node::Host { src, .. } = node else {
+                return None;
+            };
+            if !rules.grants.iter().any(|g| g.path() == src) {
+                return None;
             }
-            _ => None,
+            let meta = ctx.fs.meta(src)?;
+            Some(Pin {
+                guest: path.to_path_buf(),
+                dev: meta.dev,
+                ino: meta.ino,
+            })
         })
         .collect()
 }

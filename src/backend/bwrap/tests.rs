@@ -12,7 +12,7 @@ fn words(i: &Invocation) -> String {
     for arg in &i.args {
         match arg {
             EngineArg::Text(t) => {
-                let t = format!("{:?}", t);
+                let t = format!("{t:?}");
                 let plain = t.trim_matches('"').to_owned();
                 let option = plain.starts_with("--") && !out.ends_with("--perms ");
                 if option {
