@@ -237,7 +237,6 @@ fn load_on(req: &LoadRequest, host: Host) -> Result<Loaded, SpecError> {
         profile: name,
         spec_given,
         spec_by_variable,
-        home: &req.home,
         macos: host.macos,
     };
     let mut loaded = merge::merge(stack, call)?;
