@@ -11,6 +11,8 @@ use super::{Ending, Fault};
 use crate::host::{HostFacts, RealFs};
 use crate::plan;
 use crate::session;
+use crate::spec::trust::TrustRequest;
+use crate::spec::{self, Grant};
 
 /// Proxy variables for the child, and those of the caller that must not reach it.
 pub(super) fn proxy_env(_ready: &Prepared) -> Changes {
@@ -43,8 +45,16 @@ pub(super) fn check_path(ready: &Prepared, kind: CheckKind, path: &Path) -> Answ
 }
 
 /// Records a project file as trusted; the grants that count from now on, in words.
-pub(super) fn trust(_path: &Path, _host: &HostFacts) -> Result<Vec<String>, Fault> {
-    unimplemented!("spec::trust")
+pub(super) fn trust(path: &Path, host: &HostFacts) -> Result<Vec<String>, Fault> {
+    let candidate = spec::trust::inspect(TrustRequest {
+        file: path,
+        cwd: &host.cwd,
+        home: &host.home,
+        uid: host.uid,
+    })?;
+    spec::trust::record(&host.state_dir, host.uid, &candidate)?;
+    let words = |g: &Grant| format!("{}: {} = {}", g.line, g.key, g.value);
+    Ok(candidate.grants.iter().map(words).collect())
 }
 
 /// Where private caches are kept.
