@@ -1,1 +1,3 @@
 //! The only module with `unsafe`: one safe function per system call or kernel interface.
+
+pub mod splice;
