@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::Fault;
 use super::args::PolicyArgs;
 use super::usage::UsageError;
+use super::{Fault, known_hosts};
 use crate::host::{HostFacts, RealFs};
 use crate::plan::Plan;
 use crate::policy::{Layer, Origin, Ruled};
@@ -22,6 +22,8 @@ pub(super) struct Prepared {
     pub(super) host: HostFacts,
     pub(super) loaded: Loaded,
     pub(super) plan: Plan,
+    /// Where the copy of the caller's known_hosts stands inside.
+    pub(super) known_hosts: Option<PathBuf>,
 }
 
 /// Loads the layers and resolves the plan. `own` is a file of ccbox's own that joins the protected set (semantics 20).
@@ -43,8 +45,14 @@ pub(super) fn prepare(
             },
         });
     }
-    let plan = Plan::resolve(&loaded.policy, &host, command, &RealFs)?;
-    Ok(Prepared { host, loaded, plan })
+    let mut plan = Plan::resolve(&loaded.policy, &host, command, &RealFs)?;
+    let known_hosts = known_hosts::show(&mut plan, &host, &RealFs);
+    Ok(Prepared {
+        host,
+        loaded,
+        plan,
+        known_hosts,
+    })
 }
 
 /// What the loader needs to know about the call.

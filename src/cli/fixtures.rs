@@ -1,6 +1,7 @@
 //! Made-up values for this module's tests.
 
 use crate::backend::InnerPlan;
+use crate::host::HostFacts;
 use crate::plan::{NetworkPlan, Plan, RuleBook};
 use crate::policy::egress::EgressPolicy;
 use crate::policy::{Mode, NetworkMode, Policy, View};
@@ -50,5 +51,24 @@ pub(super) fn inner() -> InnerPlan {
         ignored_signals: Vec::new(),
         unix_sockets: false,
         open_network: false,
+    }
+}
+
+pub(super) fn host() -> HostFacts {
+    HostFacts {
+        uid: 1000,
+        gid: 1000,
+        user: "me".into(),
+        home: "/home/me".into(),
+        home_real: "/home/me".into(),
+        cwd: "/w".into(),
+        cwd_real: "/w".into(),
+        env: Vec::new(),
+        exe: "/usr/bin/ccbox".into(),
+        state_dir: "/home/me/.local/state/ccbox".into(),
+        config_dir: "/home/me/.config/ccbox".into(),
+        wsl2: false,
+        nested: false,
+        memory_limit: 1 << 30,
     }
 }

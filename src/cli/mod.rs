@@ -15,6 +15,7 @@ mod explain;
 #[cfg(test)]
 mod fixtures;
 mod init;
+mod known_hosts;
 mod launch;
 mod nested;
 pub mod pages;

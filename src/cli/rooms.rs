@@ -1,5 +1,6 @@
 //! The calls into other rooms that are not plain functions of a type, in one place.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,15 +9,35 @@ use super::check::Answer;
 use super::child_env::Changes;
 use super::context::Prepared;
 use super::{Ending, Fault};
+use crate::backend::bwrap::PROXY_PORT;
 use crate::host::{HostFacts, RealFs};
 use crate::plan;
+use crate::proxy;
 use crate::session;
 use crate::spec::trust::TrustRequest;
 use crate::spec::{self, Grant};
 
 /// Proxy variables for the child, and those of the caller that must not reach it.
-pub(super) fn proxy_env(_ready: &Prepared) -> Changes {
-    unimplemented!("proxy::child_env")
+pub(super) fn proxy_env(ready: &Prepared) -> Changes {
+    let policy = &ready.loaded.policy;
+    let chosen = |name: &OsString| policy.env.set.iter().any(|e| e.value.0 == *name);
+    Changes {
+        set: proxy::child_env(
+            PROXY_PORT,
+            policy.net.all_proxy,
+            None,
+            &ready.host.exe,
+            ready.known_hosts.as_deref(),
+        ),
+        remove: ready
+            .plan
+            .env
+            .iter()
+            .map(|(name, _)| name)
+            .filter(|name| proxy::is_proxy_variable(name) && !chosen(name))
+            .cloned()
+            .collect(),
+    }
 }
 
 /// Ends this process by the signal that ended the command, without a core file (semantics 25).
@@ -63,6 +84,8 @@ pub(super) fn caches_dir(host: &HostFacts) -> PathBuf {
 }
 
 /// Connects standard input and output to a host through the SOCKS proxy.
-pub(super) fn connect(_host: &str, _port: u16) -> Result<Ending, Fault> {
-    unimplemented!("proxy::connect")
+pub(super) fn connect(host: &str, port: u16) -> Result<Ending, Fault> {
+    let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    proxy::connect::run(host, port, &env)?;
+    Ok(Ending::Code(0))
 }
