@@ -16,10 +16,10 @@ pub(super) fn cause(exe: &Path) -> Option<UsageError> {
         return None;
     }
     Some(UsageError {
-        message: format!(
-            "no sandbox on this host: {}",
-            native.reason.as_deref().unwrap_or("unknown reason")
-        ),
+        message: native
+            .reason
+            .clone()
+            .unwrap_or_else(|| "unknown reason".to_owned()),
         hint: native
             .hint
             .clone()

@@ -128,13 +128,17 @@ pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
                     why.hint.as_deref(),
                 )))
             } else {
-                Err(UsageError {
-                    message: format!("no sandbox on this host: {}", why.message),
-                    hint: why.hint,
-                }
-                .into())
+                Err(no_sandbox(why).into())
             }
         }
+    }
+}
+
+/// The refusal of `sandbox = require` (R12).
+pub(super) fn no_sandbox(why: UsageError) -> UsageError {
+    UsageError {
+        message: format!("no sandbox on this host: {}", why.message),
+        hint: why.hint,
     }
 }
 

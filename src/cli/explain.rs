@@ -1,5 +1,6 @@
 //! `ccbox explain`: what `run` with the same options would do, in words or as JSON. Nothing is run.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
@@ -8,7 +9,8 @@ use super::args::ExplainArgs;
 use super::context::{Prepared, prepare};
 use super::engine::{self, Chosen, Offer};
 use super::usage::UsageError;
-use super::{Ending, Fault, answer, render};
+use super::{Ending, Fault, answer, render, rooms};
+use crate::backend::NetSetup;
 use crate::host::bwrap::PLACES;
 use crate::host::{HostFacts, RealFs};
 use crate::plan::{self, place};
@@ -44,7 +46,13 @@ struct Backend {
     /// The status line, or the reason of a refusal.
     says: Option<String>,
     command_line: String,
+    /// Names of variables beside those of the plan.
+    added: Vec<OsString>,
 }
+
+/// Semantics 13.
+const SSH_KEYS: &str = "  git over ssh goes through `ccbox connect`; keys would come from a granted agent only, and agents \
+     cannot be granted yet\n";
 
 impl Backend {
     fn of(ready: &Prepared) -> Self {
@@ -58,7 +66,18 @@ impl Backend {
                 (Chosen::Bwrap(usual.into()), Some(format!("{e}{hint}")))
             }
         };
+        let net = render::net_setup(&chosen, ready.plan.network.mode);
+        let proxies = match net {
+            NetSetup::PreStage | NetSetup::Inner => rooms::proxy_env(ready).set,
+            NetSetup::Host => Vec::new(),
+        };
+        let own = ["CCBOX", "CCBOX_BACKEND", "CCBOX_SESSION_ID", "PWD"].map(OsString::from);
         Self {
+            added: proxies
+                .into_iter()
+                .map(|(name, _)| name)
+                .chain(own)
+                .collect(),
             name: chosen.backend(),
             says,
             command_line: render::command_line(ready, &chosen),
@@ -99,6 +118,13 @@ fn words(ready: &Prepared, backend: &Backend) -> String {
     out.push_str("\nenvironment passed (values not shown):\n");
     for (name, _) in &ready.plan.env {
         let _ = writeln!(out, "  {}", escape_os(name));
+    }
+    out.push_str("\nenvironment added at the start:\n");
+    for name in &backend.added {
+        let _ = writeln!(out, "  {}", escape_os(name));
+    }
+    if backend.added.iter().any(|n| n == "GIT_SSH_COMMAND") {
+        out.push_str(SSH_KEYS);
     }
     let _ = writeln!(out, "\nbackend: {}", backend.name);
     if let Some(says) = &backend.says {
@@ -194,6 +220,7 @@ fn object(ready: &Prepared, backend: &Backend) -> Value {
             "denied": rules(ready.plan.network.egress.denied()),
         },
         "environment": environment,
+        "environment_added": backend.added.iter().map(|n| n.to_string_lossy()).collect::<Vec<_>>(),
         "backend": {
             "name": backend.name,
             "says": backend.says,

@@ -9,6 +9,8 @@ use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
 use super::{Fault, diagnose, enforced, render, rooms};
+use nix::sys::signal::SigSet;
+
 use crate::backend::bwrap::PROXY_PORT;
 use crate::backend::{Invocation, NetSetup};
 use crate::policy::SandboxMode;
@@ -38,6 +40,9 @@ impl Launch<'_> {
     /// Runs to the end. Tries the stronger network set-up first, and the weaker only where the session says that nothing has
     /// been started and that it may work (D6).
     pub(super) fn run(&self, chosen: &Chosen) -> Result<Outcome, Fault> {
+        // The session keeps every signal blocked after a failure; a second attempt must not hand that on to the command.
+        let mask = SigSet::thread_get_mask().ok();
+        let restore = || mask.as_ref().map(SigSet::thread_set_mask);
         let net = render::net_setup(chosen, self.ready.plan.network.mode);
         let mut result = self.attempt(chosen, net);
         if let Err(Broken {
@@ -46,11 +51,15 @@ impl Launch<'_> {
         }) = &result
             && let Some(other) = error.retry
         {
+            restore();
             result = self.attempt(chosen, other);
         }
         match result {
             Ok(outcome) => Ok(outcome),
-            Err(broken) => self.after_failure(broken, chosen),
+            Err(broken) => {
+                restore();
+                self.after_failure(broken, chosen)
+            }
         }
     }
 
@@ -68,7 +77,7 @@ impl Launch<'_> {
             return Err(error.into());
         };
         if !on {
-            return Err(cause.into());
+            return Err(engine::no_sandbox(cause).into());
         }
         let line = engine::missing_line(&cause.message, cause.hint.as_deref());
         self.report.status(&line);

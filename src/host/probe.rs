@@ -175,6 +175,13 @@ fn linux_native(o: &Observed) -> BackendStatus {
                 Some(install_hint(&o.os, o.uid)),
             )
         },
+        Ok(b) if o.bwrap_version.is_none() => BackendStatus {
+            requires_install: true,
+            ..unavailable(
+                &format!("`{}` does not work as bubblewrap", b.path.display()),
+                Some(install_hint(&o.os, o.uid)),
+            )
+        },
         Ok(b) => match &o.bwrap_trial {
             Trial::Works => BackendStatus {
                 name: "native",

@@ -266,8 +266,8 @@ fn try_run(exe: &Path) -> Deep {
 #[must_use]
 pub fn bwrap_version(program: &Path) -> Option<String> {
     let out = finished(program, &["--version".into()]).ok()?;
-    let word = out.stdout.split_whitespace().last()?.to_owned();
-    Some(word)
+    let version = out.stdout.trim().strip_prefix("bubblewrap ")?;
+    Some(version.to_owned())
 }
 
 struct Finished {

@@ -211,6 +211,16 @@ fn a_bubblewrap_that_others_can_write_is_not_used() {
 }
 
 #[test]
+fn a_program_that_is_not_bubblewrap_asks_for_an_installation() {
+    let n = native(&Observed {
+        bwrap_version: None,
+        ..failing("it failed and did not say why")
+    });
+    assert!(!n.available && n.requires_install);
+    assert_eq!(n.hint.as_deref(), Some("sudo apt-get install bubblewrap"));
+}
+
+#[test]
 fn microvm_says_what_is_missing() {
     let p = judge(&healthy());
     let m = p.backends.iter().find(|b| b.name == "microvm").unwrap();
