@@ -2,5 +2,6 @@
 #![allow(unsafe_code)]
 
 pub mod bpf;
+pub mod inherited;
 pub mod landlock;
 pub mod seccomp;
