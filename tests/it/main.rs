@@ -1,3 +1,3 @@
 //! Integration tests: one binary, one file per area.
 
-fn main() {}
+mod escape;
