@@ -1,4 +1,7 @@
 //! Kernel settings: uid 0 needs no capability for most of /proc/sys, and `core_pattern` names a program the host runs.
+//!
+//! bubblewrap 0.8.0 leaves it open for uid 0: it protects a directory of /proc only if access(2) calls it writable, which /proc/sys
+//! itself is not, while the files in it are. It needs a read-only mount of its own.
 
 use super::{Site, callers, machine_root, ran, sh};
 
