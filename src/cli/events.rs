@@ -3,11 +3,13 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
+use std::io;
 
 use super::usage::UsageError;
 use crate::policy::Policy;
 use crate::report::{EventTarget, event};
 use crate::sys;
+use crate::sys::inherited::Access;
 
 /// Reads the option. A file that is really called `fd:3` is written `./fd:3`.
 pub(super) fn target(text: &OsStr) -> Result<EventTarget, UsageError> {
@@ -34,16 +36,21 @@ pub(super) fn target(text: &OsStr) -> Result<EventTarget, UsageError> {
 pub(super) fn open(target: &EventTarget) -> Result<File, UsageError> {
     let (file, name) = match target {
         EventTarget::File(path) => (event::open_file(path), format!("`{}`", path.display())),
-        EventTarget::Fd(n) => (
-            sys::inherited::writable(*n).map(File::from),
-            format!("descriptor {n}"),
-        ),
+        EventTarget::Fd(n) => (inherited(*n), format!("descriptor {n}")),
     };
     file.map_err(|e| UsageError {
         hint: (e.raw_os_error() == Some(libc::ELOOP))
             .then(|| "events are never written through a link".to_owned()),
         message: format!("cannot open {name} for events: {e}"),
     })
+}
+
+/// A copy of the caller's descriptor, which must be open for writing.
+fn inherited(n: i32) -> io::Result<File> {
+    match sys::inherited::access(n)? {
+        Some(Access::Write) => sys::inherited::copy(n).map(File::from),
+        Some(Access::Read | Access::Path) | None => Err(io::Error::from_raw_os_error(libc::EBADF)),
+    }
 }
 
 /// The name of the run: given, or made up.
@@ -72,6 +79,22 @@ mod tests {
         for bad in ["fd:", "fd:x", "fd:-1", "fd:0", "fd:2", "fd:99999999999", ""] {
             assert!(target(OsStr::new(bad)).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn only_open_writable_descriptors_are_taken() {
+        use std::io::{Read, Write};
+        use std::os::fd::AsRawFd;
+        let (mut r, w) = io::pipe().unwrap();
+        for n in [r.as_raw_fd(), 1_000_000] {
+            assert!(open(&EventTarget::Fd(n)).is_err(), "{n}");
+        }
+        let mut copy = open(&EventTarget::Fd(w.as_raw_fd())).unwrap();
+        copy.write_all(b"x").unwrap();
+        drop((copy, w));
+        let mut text = String::new();
+        r.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "x");
     }
 
     #[test]

@@ -10,5 +10,6 @@
 
 mod arch;
 mod cli;
+mod escape;
 mod generated;
 mod support;
