@@ -154,7 +154,7 @@ pub(super) fn depth(path: &Path) -> usize {
     if bytes == b"/" {
         0
     } else {
-        bytes.iter().filter(|b| **b == b'/').count()
+        bytes.split(|b| *b == b'/').count().saturating_sub(1)
     }
 }
 
