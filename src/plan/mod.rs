@@ -2,11 +2,40 @@
 //!
 //! `Plan::resolve` asks the file system questions and changes nothing; `explain`, `check`, `--dry-run` and the goldens use it as it is.
 
+mod book;
+mod caches;
+pub mod check;
+mod context;
+mod denies;
+mod env;
+mod etc_files;
+pub mod explain;
+mod gaps;
+mod grants;
+mod layout;
+mod mandatory;
+mod order;
+mod paths;
+mod resolve;
+mod rules;
+mod secrets;
+mod tree;
+mod view;
+mod worktree;
+
+#[cfg(test)]
+mod tests;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::policy::egress::EgressPolicy;
 use crate::policy::{Mode, NetworkMode, Origin, View};
+
+pub use caches::CacheUse;
+pub use paths::real_path;
+pub use rules::place;
+pub use view::NESTING_MARK;
 
 /// One step of building the child's file system, in the order it is carried out. All paths are absolute and, for `dst`, free of links.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +67,7 @@ pub enum Mount {
         lower: PathBuf,
         /// Writable layer below the state directory.
         upper: PathBuf,
-        /// overlayfs work directory beside `upper`.
+        /// Directory beside `upper` for overlayfs work directories: one a run, made by the session, because two mounts may not share one.
         work: PathBuf,
         /// Guest path.
         dst: PathBuf,
@@ -66,7 +95,16 @@ pub enum Mount {
         /// Guest path.
         dst: PathBuf,
     },
-    /// A read-only file with generated content.
+    /// A file with generated content made inside a private mount.
+    File {
+        /// Guest path.
+        dst: PathBuf,
+        /// The content.
+        content: Vec<u8>,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// A read-only file with generated content over one of the host.
     Data {
         /// Guest path.
         dst: PathBuf,
@@ -157,8 +195,10 @@ pub struct Plan {
     pub cwd: PathBuf,
     /// The command, as given.
     pub argv: Vec<OsString>,
-    /// Directories in ccbox's state that must exist before the mounts (created 0700 by the session).
+    /// Directories in ccbox's state that must exist before the mounts (created 0700, with their parents, by the session).
     pub state_dirs: Vec<PathBuf>,
+    /// Cache directories.
+    pub caches: Vec<CacheUse>,
     /// What this plan cannot hold.
     pub gaps: Vec<Gap>,
     /// One notice each, final wording without prefix.
@@ -213,17 +253,5 @@ pub struct PlanError {
 impl crate::exit::Failure for PlanError {
     fn hint(&self) -> Option<String> {
         self.hint.clone()
-    }
-}
-
-impl Plan {
-    /// Resolves a policy against the host.
-    pub fn resolve(
-        _policy: &crate::policy::Policy,
-        _host: &crate::host::HostFacts,
-        _argv: &[OsString],
-        _fs: &dyn crate::host::FsView,
-    ) -> Result<Self, PlanError> {
-        unimplemented!("plan::resolve")
     }
 }

@@ -1,1 +1,7 @@
 //! The only module with `unsafe`: one safe function per system call or kernel interface.
+#![allow(unsafe_code)]
+
+pub mod bpf;
+pub mod inherited;
+pub mod landlock;
+pub mod seccomp;
