@@ -54,13 +54,14 @@ pub(super) fn stand(mounts: &[Mount], path: &Path) -> Stand {
             Mount::RoBind { dst, .. } => (dst, Stand::Host { rw: false }),
             Mount::Bind { dst, .. } => (dst, Stand::Host { rw: true }),
             Mount::State { dst, .. } | Mount::Overlay { dst, .. } => (dst, Stand::Cache),
+            // The mode of a hidden directory with something shown inside (`order`).
             Mount::Tmpfs {
                 dst, mode: 0o111, ..
-            } => (dst, Stand::Hidden),
+            }
+            | Mount::Cover { dst, .. } => (dst, Stand::Hidden),
             Mount::Tmpfs { dst, .. } if ro(dst) => (dst, Stand::Frame),
             Mount::Tmpfs { dst, .. } => (dst, Stand::Private),
             Mount::Data { dst, .. } | Mount::File { dst, .. } => (dst, Stand::Generated),
-            Mount::Cover { dst, .. } => (dst, Stand::Hidden),
             Mount::Dev { dst } | Mount::Proc { dst } => (dst, Stand::Kernel),
             Mount::Dir { .. } | Mount::Symlink { .. } | Mount::RemountRo { .. } => continue,
         };

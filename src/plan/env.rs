@@ -15,7 +15,6 @@ pub(super) fn child(
     caches: &[(OsString, OsString)],
 ) -> Vec<(OsString, OsString)> {
     let mut env = scrubbed.vars;
-    env.retain(|(k, _)| !k.as_encoded_bytes().starts_with(b"CCBOX"));
     if let Some(tree) = tree {
         let tmp = temp_dir(tree);
         set(&mut env, "TMPDIR", OsStr::new(tmp));

@@ -6,6 +6,7 @@ use super::context::Ctx;
 use super::paths::Walk;
 use super::tree::{Node, Shown, Tree};
 use crate::host::fs_view::Kind;
+use crate::policy::environment::{CA_DIR_VARS, CA_FILE_VARS};
 
 /// Where distributions keep their CA bundle (go's crypto/x509 root_linux.go, plus SUSE's and NixOS's directories).
 const CA_BUNDLES: [&str; 9] = [
@@ -20,34 +21,14 @@ const CA_BUNDLES: [&str; 9] = [
     "/var/lib/ca-certificates",
 ];
 
-/// Variables by which a caller names CA files or directories (D16).
-const CA_VARIABLES: [&str; 17] = [
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "NODE_EXTRA_CA_CERTS",
-    "GIT_SSL_CAINFO",
-    "GIT_SSL_CAPATH",
-    "GIT_PROXY_SSL_CAINFO",
-    "PIP_CERT",
-    "REQUESTS_CA_BUNDLE",
-    "CURL_CA_BUNDLE",
-    "AWS_CA_BUNDLE",
-    "CARGO_HTTP_CAINFO",
-    "DENO_CERT",
-    "NIX_SSL_CERT_FILE",
-    "SYSTEM_CERTIFICATE_PATH",
-    "NPM_CONFIG_CAFILE",
-    "npm_config_cafile",
-    "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
-];
-
 /// What is shown read-only where the view alone would not show it.
 pub(super) fn shows(ctx: Ctx<'_>) -> Vec<Walk> {
     let fixed = ["/etc/resolv.conf", "/etc/localtime", "/etc/mtab"]
         .into_iter()
         .chain(CA_BUNDLES)
         .map(PathBuf::from);
-    let named = CA_VARIABLES.iter().flat_map(|v| {
+    // D16: the files the caller's certificate variables name.
+    let named = CA_FILE_VARS.iter().chain(CA_DIR_VARS).flat_map(|v| {
         ctx.host
             .var(v)
             .map(|value| std::env::split_paths(value).collect::<Vec<_>>())

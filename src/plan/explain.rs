@@ -56,6 +56,16 @@ pub fn text(plan: &Plan) -> String {
             ));
         }
     }
+    if !plan.env_listed.is_empty() {
+        line(String::new());
+        line("environment kept, worth a look:".to_owned());
+        for (name, group) in &plan.env_listed {
+            line(format!(
+                "  {}  [{group}]",
+                one_line(&name.to_string_lossy())
+            ));
+        }
+    }
     if !plan.gaps.is_empty() {
         line(String::new());
         line("not held by this engine:".to_owned());
@@ -91,6 +101,7 @@ pub fn value(plan: &Plan) -> Value {
         "caches": plan.caches.iter().map(|c| json!({ "name": c.name, "at": lossy(&c.at), "how": c.how })).collect::<Vec<_>>(),
         "environment": plan.env.iter().map(|(k, _)| k.to_string_lossy().into_owned()).collect::<Vec<_>>(),
         "environment_dropped": plan.env_dropped.iter().map(|(k, g)| json!({ "name": k.to_string_lossy(), "group": g })).collect::<Vec<_>>(),
+        "environment_listed": plan.env_listed.iter().map(|(k, g)| json!({ "name": k.to_string_lossy(), "group": g })).collect::<Vec<_>>(),
         "gaps": plan.gaps.iter().map(|g| json!({ "name": g.name, "text": g.text })).collect::<Vec<_>>(),
         "notices": plan.notices,
     })

@@ -1,6 +1,7 @@
 //! What the rules ask for and mounts cannot hold (R14): said in words, never dropped in silence.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::context::Ctx;
@@ -71,7 +72,8 @@ pub(super) fn collect(
         let spec: Vec<String> = absent.iter().take(NAMED).cloned().collect();
         text.push_str(&spec.join(", "));
         if absent.len() > NAMED {
-            text.push_str(&format!(" and {} more", absent.len() - NAMED));
+            // Writing into a String cannot fail.
+            let _ = write!(text, " and {} more", absent.len() - NAMED);
         }
         if !built_in.is_empty() {
             if !absent.is_empty() {

@@ -34,9 +34,10 @@ pub(super) fn collect(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Result<Vec<Gra
         for entry in list {
             let path = exact(entry, key)?;
             // `--ro DIR` beside a writable tree means what it says to anybody who knows bwrap: read-only from here on.
-            let access = match entry.origin.layer {
-                Layer::Flag("--ro") => Access::ReadOnly,
-                _ => access,
+            let access = if entry.origin.layer == Layer::Flag("--ro") {
+                Access::ReadOnly
+            } else {
+                access
             };
             let mut grant = grant(ctx, key, path, access, &entry.origin);
             if key == "runner_state_dirs" {

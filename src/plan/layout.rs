@@ -127,7 +127,8 @@ fn visit(ctx: Ctx<'_>, rules: &Rules, tree: &mut Tree, path: &Path) {
         | Shown::Private
         | Shown::Hidden
         | Shown::Kernel => {
-            if granted.is_some() {
+            // Only the grant's own path: a wider one leaves the private directories inside it private.
+            if granted.is_some_and(|g| g.path() == path) {
                 tree.replace(path, node);
             }
         }

@@ -24,6 +24,8 @@ mod view;
 mod worktree;
 
 #[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
 mod tests;
 
 use std::ffi::OsString;
@@ -189,8 +191,12 @@ pub struct Plan {
     pub network: NetworkPlan,
     /// The child's complete environment, without what the session adds (proxy variables).
     pub env: Vec<(OsString, OsString)>,
+    /// `env` before ccbox moved temporary files and caches: what a run without isolation gets.
+    pub env_scrubbed: Vec<(OsString, OsString)>,
     /// Names dropped from the caller's environment, with their group.
     pub env_dropped: Vec<(OsString, &'static str)>,
+    /// Names that were kept and that `explain` lists, with their group (semantics 21).
+    pub env_listed: Vec<(OsString, &'static str)>,
     /// Working directory inside, as the caller spells it.
     pub cwd: PathBuf,
     /// The command, as given.

@@ -93,15 +93,10 @@ pub(super) fn walk(names: &dyn Names, path: &Path) -> Walk {
                 }
                 kind = Some(Kind::Dir);
             }
-            Some(Kind::Link) => {
-                kind = None;
-                real = next;
-                break;
-            }
             Some(Kind::Dir) => real = next,
             Some(Kind::File | Kind::Other) if rest.is_empty() => real = next,
-            // A file used as a directory, or nothing: the remaining names are kept as written.
-            Some(Kind::File | Kind::Other) | None => {
+            // One link too many, a file used as a directory, or nothing: the remaining names are kept as written.
+            Some(Kind::Link | Kind::File | Kind::Other) | None => {
                 kind = None;
                 real = next;
                 break;

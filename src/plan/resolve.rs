@@ -130,6 +130,8 @@ fn assemble(
     scrubbed: Scrubbed,
 ) -> Plan {
     let env_dropped = scrubbed.dropped.clone();
+    let env_listed = scrubbed.listed.clone();
+    let env_scrubbed = env::child(ctx, scrubbed.clone(), None, &[]);
     let layout = files.layout.as_ref();
     let cache_env = layout.map_or(&[][..], |l| &l.caches.env);
     Plan {
@@ -142,7 +144,9 @@ fn assemble(
         mode: ctx.policy.mode,
         fs_disabled: ctx.policy.fs.disabled,
         network,
+        env_scrubbed,
         env_dropped,
+        env_listed,
         cwd: ctx.cwd(),
         argv: argv.to_vec(),
         state_dirs: files.state_dirs,
@@ -230,16 +234,19 @@ fn hidden_arguments(ctx: Ctx<'_>, argv: &[OsString], tree: &Tree) -> Vec<String>
 /// Every granted object as the planner saw it.
 fn pins(ctx: Ctx<'_>, rules: &Rules, tree: &Tree) -> Vec<Pin> {
     tree.iter()
-        .filter_map(|(path, node)| match node {
-            Node::Host { src, .. } if rules.grants.iter().any(|g| g.path() == src) => {
-                let meta = ctx.fs.meta(src)?;
-                Some(Pin {
-                    guest: path.to_path_buf(),
-                    dev: meta.dev,
-                    ino: meta.ino,
-                })
+        .filter_map(|(path, node)| {
+            let Node::Host { src, .. } = node else {
+                return None;
+            };
+            if !rules.grants.iter().any(|g| g.path() == src) {
+                return None;
             }
-            _ => None,
+            let meta = ctx.fs.meta(src)?;
+            Some(Pin {
+                guest: path.to_path_buf(),
+                dev: meta.dev,
+                ino: meta.ino,
+            })
         })
         .collect()
 }

@@ -1,1 +1,6 @@
-//! Tests of the planner.
+//! Tests of the planner: the cases by name, the tables row by row, and properties over random policies.
+
+mod cases;
+mod eval;
+mod props;
+mod tables;
