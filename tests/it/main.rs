@@ -1,3 +1,4 @@
 //! Integration tests: one binary, one file per area.
 
-fn main() {}
+mod net;
+mod tools;
