@@ -128,6 +128,8 @@ impl Drop for Lab {
         // End of input ends the laboratory; waiting keeps its directory from vanishing below it.
         drop(self.input.borrow_mut().take());
         let _ = self.supervisor.wait();
+        // Go writes its module cache read-only.
+        let _ = Command::new("chmod").args(["-R", "u+rwX"]).arg(self.dir.path()).status();
     }
 }
 
