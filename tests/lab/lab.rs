@@ -129,7 +129,10 @@ impl Drop for Lab {
         drop(self.input.borrow_mut().take());
         let _ = self.supervisor.wait();
         // Go writes its module cache read-only.
-        let _ = Command::new("chmod").args(["-R", "u+rwX"]).arg(self.dir.path()).status();
+        let _ = Command::new("chmod")
+            .args(["-R", "u+rwX"])
+            .arg(self.dir.path())
+            .status();
     }
 }
 

@@ -11,7 +11,7 @@ fn lines(text: &str) -> Vec<&str> {
 #[test]
 fn an_empty_list_blocks_everything() {
     let lab = Lab::start();
-    let script = "curl -sS -m5 http://allowed.test/; echo a=$?; curl -sS -m5 --noproxy '*' http://203.0.113.10/; echo b=$?; curl -sS -m5 -k https://denied.test/; echo c=$?";
+    let script = "curl -fsS -m5 http://allowed.test/; echo a=$?; curl -fsS -m5 --noproxy '*' http://203.0.113.10/; echo b=$?; curl -sS -m5 -k https://denied.test/; echo c=$?";
     for &caller in lab.callers() {
         let desk = lab.desk(caller);
         let control = desk.control(&["sh", "-c", script]).output().success();

@@ -63,6 +63,7 @@ fn npm(command: LabCommand, registry: &str) -> LabCommand {
         .fold(command, |c, n| c.env(n, "false"))
         .env("npm_config_registry", registry)
         .env("npm_config_fetch_retries", "0")
+        .env("npm_config_globalconfig", "/dev/null")
 }
 
 const INSTALL: &str = "npm install --no-progress >&2 && node -p 'require(\"ccbox-lab\")()'";
