@@ -11,4 +11,6 @@
 mod arch;
 mod cli;
 mod generated;
+mod net;
 mod support;
+mod tools;
