@@ -3,10 +3,7 @@
 use crate::backend::InnerPlan;
 use crate::plan::{NetworkPlan, Plan, RuleBook};
 use crate::policy::egress::EgressPolicy;
-use crate::policy::{
-    AllProxy, BackendChoice, Caches, EngineChoice, EnvPolicy, FsPolicy, Mode, NetworkMode,
-    NetworkPolicy, Policy, SandboxMode, View,
-};
+use crate::policy::{AllProxy, Mode, NetworkMode, NetworkPolicy, Policy, View};
 
 pub(super) fn network() -> NetworkPolicy {
     NetworkPolicy {
@@ -22,39 +19,9 @@ pub(super) fn network() -> NetworkPolicy {
 
 pub(super) fn policy() -> Policy {
     Policy {
-        session_id: None,
-        workspace_id: None,
-        agent_id: None,
-        profile: "dispatch".into(),
         spec_given: true,
-        mode: Mode::Chat,
-        backend: BackendChoice::Auto,
-        engine: EngineChoice::Auto,
-        sandbox: SandboxMode::Require,
-        workdir: None,
-        fs: FsPolicy {
-            view: View::Bound,
-            disabled: false,
-            protect_git: true,
-            protect_project_config: false,
-            caches: Caches::None,
-            binds: Vec::new(),
-            allow_write: Vec::new(),
-            deny_write: Vec::new(),
-            deny_read: Vec::new(),
-            allow_read: Vec::new(),
-            protected: Vec::new(),
-            runner_state_dirs: Vec::new(),
-            exec_grant_roots: Vec::new(),
-            allow_create: Vec::new(),
-            own_files: Vec::new(),
-            cwd_writable: false,
-            deny_build_tool_secrets: true,
-            terminal_secrets_only: false,
-        },
         net: network(),
-        env: EnvPolicy::default(),
-        notices: Vec::new(),
+        ..Policy::closed("dispatch")
     }
 }
 
@@ -73,6 +40,9 @@ pub(super) fn plan() -> Plan {
             hint_file: None,
         },
         env: Vec::new(),
+        env_scrubbed: Vec::new(),
+        env_listed: Vec::new(),
+        caches: Vec::new(),
         env_dropped: Vec::new(),
         cwd: "/w".into(),
         argv: vec!["true".into()],

@@ -119,6 +119,9 @@ mod tests {
         fn read(&self, _: &Path) -> Option<Vec<u8>> {
             None
         }
+        fn readable(&self, _: &Path) -> bool {
+            true
+        }
     }
 
     fn found(entries: &[(&str, u32, u32)]) -> Result<(String, bool), Missing> {

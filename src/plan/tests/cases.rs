@@ -193,7 +193,7 @@ fn semantics_20_grants_never_pass_through_planted_links() {
                 p.workdir = Some(Ruled {
                     value: "/home/me/proj/out".into(),
                     origin: origin(9),
-                })
+                });
             }
         }
         let text = refusal(&p, &fs);
