@@ -5,3 +5,5 @@ pub mod bpf;
 pub mod inherited;
 pub mod landlock;
 pub mod seccomp;
+
+pub mod splice;
