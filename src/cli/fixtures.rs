@@ -3,26 +3,10 @@
 use crate::backend::InnerPlan;
 use crate::plan::{NetworkPlan, Plan, RuleBook};
 use crate::policy::egress::EgressPolicy;
-use crate::policy::{AllProxy, Mode, NetworkMode, NetworkPolicy, Policy, View};
-
-pub(super) fn network() -> NetworkPolicy {
-    NetworkPolicy {
-        mode: NetworkMode::Off,
-        baseline: false,
-        allowed: Vec::new(),
-        denied: Vec::new(),
-        all_proxy: AllProxy::Http,
-        allow_local_binding: false,
-        hint_file: None,
-    }
-}
+use crate::policy::{Mode, NetworkMode, Policy, View};
 
 pub(super) fn policy() -> Policy {
-    Policy {
-        spec_given: true,
-        net: network(),
-        ..Policy::closed("dispatch")
-    }
+    Policy::closed("dispatch")
 }
 
 pub(super) fn plan() -> Plan {
@@ -35,18 +19,18 @@ pub(super) fn plan() -> Plan {
         fs_disabled: false,
         network: NetworkPlan {
             mode: NetworkMode::Off,
-            egress: EgressPolicy::new(&network()),
+            egress: EgressPolicy::new(&policy().net),
             forwarded_ports: Vec::new(),
             hint_file: None,
         },
         env: Vec::new(),
         env_scrubbed: Vec::new(),
-        env_listed: Vec::new(),
-        caches: Vec::new(),
         env_dropped: Vec::new(),
+        env_listed: Vec::new(),
         cwd: "/w".into(),
         argv: vec!["true".into()],
         state_dirs: Vec::new(),
+        caches: Vec::new(),
         gaps: Vec::new(),
         notices: Vec::new(),
         rules: RuleBook::default(),

@@ -9,9 +9,8 @@ use super::usage::UsageError;
 use super::{Ending, Fault, answer, rooms};
 use crate::host::HostFacts;
 use crate::report::text::escape_os;
+use crate::spec::init_template;
 
-/// The text that is written.
-const TEMPLATE: &str = include_str!("init.toml");
 /// What a project file may be called; two of them are an error (semantics 17).
 const NAMES: [&str; 2] = ["ccbox.toml", ".ccbox.toml"];
 
@@ -30,7 +29,7 @@ pub(super) fn init(args: &InitArgs) -> Result<Ending, Fault> {
     let path = host
         .cwd
         .join(NAMES.first().copied().unwrap_or("ccbox.toml"));
-    create(&path, &text(&args.profile)).map_err(|e| UsageError {
+    create(&path, &init_template(&args.profile)).map_err(|e| UsageError {
         message: format!("cannot write `{}`: {e}", path.display()),
         hint: None,
     })?;
@@ -39,10 +38,6 @@ pub(super) fn init(args: &InitArgs) -> Result<Ending, Fault> {
         "wrote {} and recorded it as trusted\n",
         escape_os(path.as_os_str())
     ))
-}
-
-fn text(profile: &str) -> String {
-    TEMPLATE.replace("@PROFILE@", profile)
 }
 
 /// Exclusively: neither a file nor a link that came in between is touched.
@@ -58,33 +53,6 @@ fn create(path: &Path, text: &str) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_template_is_toml_and_so_is_every_line_it_comments_out() {
-        let plain: toml::Table = text("dev").parse().unwrap();
-        assert_eq!(plain["profile"].as_str(), Some("dev"));
-        let lines = text("dev");
-        let uncommented: Vec<&str> = lines
-            .lines()
-            .map(|l| match l.strip_prefix("# ") {
-                Some(rest)
-                    if rest.split_once(" = ").is_some_and(|(k, _)| {
-                        k.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
-                    }) =>
-                {
-                    rest
-                }
-                _ => l,
-            })
-            .collect();
-        let full: toml::Table = uncommented.join("\n").parse().unwrap();
-        assert_eq!(full["mode"].as_str(), Some("chat"));
-        assert_eq!(
-            full["filesystem"]["allow_write"][0].as_str(),
-            Some("../build")
-        );
-        assert_eq!(full["env"]["set"]["CI"].as_str(), Some("1"));
-    }
 
     #[test]
     fn nothing_is_overwritten_and_no_link_followed() {

@@ -78,16 +78,20 @@ impl Launch<'_> {
 
     fn attempt(&self, chosen: &Chosen, net: NetSetup) -> Result<Outcome, Broken> {
         let plan = &self.ready.plan;
-        let invocation = self.invocation(chosen, net);
+        let listen = match net {
+            NetSetup::PreStage | NetSetup::Inner => ports(&plan.network.forwarded_ports),
+            NetSetup::Host => Vec::new(),
+        };
+        let mut invocation = self.invocation(chosen, net);
+        if net == NetSetup::Inner {
+            invocation.inner.listen.clone_from(&listen);
+        }
         self.report
             .debug(&format!("backend: {}", render::argv(&invocation)));
         let stood = Cell::new(false);
         let config = SessionConfig {
             net,
-            listen: match net {
-                NetSetup::PreStage | NetSetup::Inner => ports(&plan.network.forwarded_ports),
-                NetSetup::Host => Vec::new(),
-            },
+            listen,
             keep_fds: self.keep_fds.to_vec(),
             state_dirs: match chosen {
                 Chosen::Bwrap(_) => plan.state_dirs.clone(),

@@ -49,13 +49,14 @@ pub(super) fn command_line(ready: &Prepared, chosen: &Chosen) -> String {
     line
 }
 
-/// The engine's command line, shell-quoted. What the session hands over on descriptors becomes a redirection, so the line can
-/// be pasted into bash.
+/// The engine's command line, shell-quoted. What the session hands over on descriptors becomes a redirection, and the command
+/// stands where the inner stage would, so that the line can be pasted into bash. The inner stage's part (environment, working
+/// directory, filter, Landlock domain) cannot be said on a command line.
 pub(super) fn argv(invocation: &Invocation) -> String {
     let Engine::Bwrap { program, .. } = &invocation.engine else {
         return shell_line(invocation.inner.argv.iter().map(OsString::as_os_str));
     };
-    let (words, redirections) = words(program, &invocation.args);
+    let (words, redirections) = words(program, &invocation.args, &invocation.inner.argv);
     let mut out = words.join(" ");
     for r in redirections {
         out.push(' ');
@@ -69,7 +70,7 @@ pub(super) fn lines(invocation: &Invocation) -> String {
     let Engine::Bwrap { program, .. } = &invocation.engine else {
         return String::new();
     };
-    let (words, _) = words(program, &invocation.args);
+    let (words, _) = words(program, &invocation.args, &invocation.inner.argv);
     let mut out = String::new();
     for word in words.iter().skip(1) {
         out.push_str(word);
@@ -78,7 +79,7 @@ pub(super) fn lines(invocation: &Invocation) -> String {
     out
 }
 
-fn words(program: &Path, args: &[EngineArg]) -> (Vec<String>, Vec<String>) {
+fn words(program: &Path, args: &[EngineArg], command: &[OsString]) -> (Vec<String>, Vec<String>) {
     let mut words = vec![shell_quote(program.as_os_str())];
     let mut redirections = Vec::new();
     for arg in args {
@@ -92,8 +93,8 @@ fn words(program: &Path, args: &[EngineArg]) -> (Vec<String>, Vec<String>) {
                 redirections.push(format!("{fd}< <(printf %s {text})"));
             }
             EngineArg::SelfExe => {
-                words.push(fd.to_string());
-                redirections.push(format!("{fd}< /proc/self/exe"));
+                words.extend(command.iter().map(|w| shell_quote(w)));
+                break;
             }
         }
     }
@@ -126,14 +127,17 @@ mod tests {
             EngineArg::Text("--ro-bind-data".into()),
             EngineArg::Data(b"x:1\n".to_vec()),
             EngineArg::Text("/etc/passwd".into()),
+            EngineArg::Text("--".into()),
+            EngineArg::SelfExe,
+            EngineArg::Text("__inner".into()),
         ]);
         assert_eq!(
             argv(&i),
-            "/usr/bin/bwrap --bind '/a b' '/a b' --ro-bind-data 10 /etc/passwd 10< <(printf %s $'x:1\\n')"
+            "/usr/bin/bwrap --bind '/a b' '/a b' --ro-bind-data 10 /etc/passwd -- sh -c 'echo x' 10< <(printf %s $'x:1\\n')"
         );
         assert_eq!(
             lines(&i),
-            "--bind\n'/a b'\n'/a b'\n--ro-bind-data\n10\n/etc/passwd\n"
+            "--bind\n'/a b'\n'/a b'\n--ro-bind-data\n10\n/etc/passwd\n--\nsh\n-c\n'echo x'\n"
         );
     }
 

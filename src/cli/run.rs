@@ -65,6 +65,9 @@ fn announce(args: &RunArgs, ready: &Prepared, chosen: &Chosen, report: &Reporter
     for notice in policy.notices.iter().chain(&ready.plan.notices) {
         report.notice(notice);
     }
+    for notice in &policy.loud_notices {
+        report.loud_notice(notice);
+    }
     if let Chosen::None(line) = chosen {
         report.status(line);
     }

@@ -113,14 +113,14 @@ mod tests {
         fn canonicalize(&self, p: &Path) -> io::Result<PathBuf> {
             Ok(p.into())
         }
+        fn readable(&self, _: &Path) -> bool {
+            true
+        }
         fn list(&self, _: &Path) -> Vec<OsString> {
             Vec::new()
         }
         fn read(&self, _: &Path) -> Option<Vec<u8>> {
             None
-        }
-        fn readable(&self, _: &Path) -> bool {
-            true
         }
     }
 

@@ -7,7 +7,10 @@ use super::{Plan, PlanError};
 use crate::host::HostFacts;
 use crate::host::fs_view::{FakeEntry, FakeFs};
 use crate::policy::path::PathEntry;
-use crate::policy::{Bind, Caches, Layer, NetworkMode, Origin, Policy, Ruled, View};
+use crate::policy::{
+    AllProxy, BackendChoice, Bind, Caches, EngineChoice, EnvPolicy, FsPolicy, Layer, Mode,
+    NetworkMode, NetworkPolicy, Origin, Policy, Ruled, SandboxMode, View,
+};
 
 pub(crate) fn origin(line: u32) -> Origin {
     Origin {
@@ -51,12 +54,50 @@ pub(crate) fn bind_at(path: &str, guest: &str, read_only: bool) -> Ruled<Bind> {
 
 /// A spec's policy: bound view, nothing granted.
 pub(crate) fn dispatch() -> Policy {
-    let mut p = Policy {
+    Policy {
+        session_id: None,
+        workspace_id: None,
+        agent_id: None,
+        profile: "dispatch".to_owned(),
         spec_given: true,
+        mode: Mode::Chat,
+        backend: BackendChoice::Auto,
+        engine: EngineChoice::Auto,
+        sandbox: SandboxMode::Require,
+        workdir: None,
+        fs: FsPolicy {
+            view: View::Bound,
+            disabled: false,
+            protect_git: true,
+            protect_project_config: false,
+            caches: Caches::Private,
+            binds: Vec::new(),
+            allow_write: Vec::new(),
+            deny_write: Vec::new(),
+            deny_read: Vec::new(),
+            allow_read: Vec::new(),
+            protected: Vec::new(),
+            runner_state_dirs: Vec::new(),
+            exec_grant_roots: Vec::new(),
+            allow_create: Vec::new(),
+            own_files: Vec::new(),
+            cwd_writable: false,
+            deny_build_tool_secrets: true,
+            terminal_secrets_only: false,
+        },
+        net: NetworkPolicy {
+            mode: NetworkMode::Off,
+            baseline: false,
+            allowed: Vec::new(),
+            denied: Vec::new(),
+            all_proxy: AllProxy::Http,
+            allow_local_binding: false,
+            hint_file: None,
+        },
+        env: EnvPolicy::default(),
+        notices: Vec::new(),
         ..Policy::closed("dispatch")
-    };
-    p.fs.caches = Caches::Private;
-    p
+    }
 }
 
 /// Zero-config use: host view, the working directory writable.

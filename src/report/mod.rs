@@ -221,8 +221,15 @@ impl Reporter {
         );
     }
 
-    /// Something the user must be told, `-q` or not.
+    /// Something the user is told once.
     pub fn notice(&self, text: &str) {
+        if self.verbosity > Verbosity::Quiet {
+            self.loud_notice(text);
+        }
+    }
+
+    /// As [`Self::notice`], `-q` or not: something was lowered, or nothing is isolated (semantics 19).
+    pub fn loud_notice(&self, text: &str) {
         self.lock().print(
             &text::line(&text::labelled("notice", text, self.colour)),
             STDERR_BUDGET,

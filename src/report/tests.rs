@@ -62,13 +62,14 @@ fn quiet_drops_denials_but_nothing_else() {
         r.violation(v("evil.example"));
         r.violation(v("evil.example"));
         r.notice("n");
+        r.loud_notice("l");
         r.status("sandbox DISABLED by --sandbox off");
         r.warn("w");
         r.finish();
     });
     assert_eq!(
         text,
-        "ccbox: notice: n\nccbox: sandbox DISABLED by --sandbox off\nccbox: warning: w\n"
+        "ccbox: notice: l\nccbox: sandbox DISABLED by --sandbox off\nccbox: warning: w\n"
     );
 }
 

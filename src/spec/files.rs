@@ -3,7 +3,7 @@
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{OFlag, openat};
@@ -29,21 +29,25 @@ pub(super) fn given(
     cwd: &Path,
     stdin: Option<&[u8]>,
 ) -> Result<Opened, SpecError> {
-    let here = |name: &str, bytes: Vec<u8>| {
-        Ok(Opened {
-            source: Source::new(name.to_owned(), None, Layer::Spec, bytes)?,
-            base: cwd.to_path_buf(),
-        })
-    };
     let path = match spec {
-        SpecSource::Inline(text) => return here("<-p>", text.clone().into_bytes()),
+        SpecSource::Inline(text) => {
+            let text = text.clone().into_bytes();
+            return Ok(Opened {
+                source: Source::new("<-p>".to_owned(), None, Layer::Spec, text)?,
+                base: cwd.to_path_buf(),
+            });
+        }
         SpecSource::File(path) if path == Path::new("-") => {
             let bytes = stdin.ok_or_else(|| {
                 SpecError::plain(
                     "the spec is standard input (`-f -`), which could not be read".into(),
                 )
             })?;
-            return here("<stdin>", bytes.to_vec());
+            let file = behind(Path::new("/dev/stdin"));
+            return Ok(Opened {
+                source: Source::new("<stdin>".to_owned(), file, Layer::Spec, bytes.to_vec())?,
+                base: cwd.to_path_buf(),
+            });
         }
         SpecSource::File(path) => path,
     };
@@ -53,13 +57,13 @@ pub(super) fn given(
         .and_then(read_all)
         .map_err(|e| unreadable(&name, &e))?;
     refuse_directory(&name, &meta)?;
-    // A pipe (`-f <(…)`) and whatever /dev/stdin stands for have no directory of their own.
-    let passed = meta.file_type().is_fifo()
-        || meta.file_type().is_char_device()
-        || absolute.starts_with("/dev")
-        || absolute.starts_with("/proc");
-    if passed {
-        return here(&name, bytes);
+    // A pipe (`-f <(…)`) and a descriptor have no directory of their own, even where a file stands behind it.
+    if is_descriptor(&absolute) || !meta.is_file() {
+        let file = behind(&absolute);
+        return Ok(Opened {
+            source: Source::new(name, file, Layer::Spec, bytes)?,
+            base: cwd.to_path_buf(),
+        });
     }
     let base = absolute.parent().unwrap_or(Path::new("/")).to_path_buf();
     Ok(Opened {
@@ -76,6 +80,19 @@ fn refuse_directory(name: &str, meta: &Metadata) -> Result<(), SpecError> {
         )));
     }
     Ok(())
+}
+
+/// `/dev/stdin`, `/dev/fd/N`, `/proc/self/fd/N`.
+fn is_descriptor(path: &Path) -> bool {
+    path == Path::new("/dev/stdin")
+        || path.starts_with("/dev/fd")
+        || (path.starts_with("/proc") && path.parent().is_some_and(|p| p.ends_with("fd")))
+}
+
+/// The regular file behind a descriptor: `-f - < spec.toml` must protect spec.toml as well.
+fn behind(descriptor: &Path) -> Option<PathBuf> {
+    let real = std::fs::canonicalize(descriptor).ok()?;
+    real.is_file().then_some(real)
 }
 
 /// The path as given, made absolute, symlinks kept; a `..` is resolved as the kernel did when it opened the file.

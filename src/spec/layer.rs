@@ -48,8 +48,11 @@ pub(super) fn read(
     place: Place<'_>,
     params: &Params,
 ) -> Result<Layered, SpecError> {
-    let (keys, present) = parse(source, place, params)?;
-    let is_empty = present.is_empty();
+    let Parsed {
+        keys,
+        present,
+        is_empty,
+    } = parse(source, place, params)?;
     let mut ignored = Vec::new();
     let keys = if source.layer == (Layer::Project { trusted: false }) {
         let keys = keys.tightening_only();
@@ -86,7 +89,7 @@ pub(super) fn grants(
     place: Place<'_>,
     params: &Params,
 ) -> Result<Vec<Grant>, SpecError> {
-    let (keys, present) = parse(source, place, params)?;
+    let Parsed { keys, present, .. } = parse(source, place, params)?;
     let tight = keys.tightening_only();
     Ok(present
         .into_iter()
@@ -99,12 +102,14 @@ pub(super) fn grants(
         .collect())
 }
 
+struct Parsed {
+    keys: Keys,
+    present: Vec<Present>,
+    is_empty: bool,
+}
+
 /// Parses, and refuses what this build cannot enforce. In an untrusted file a grant of that kind is merely ignored.
-fn parse(
-    source: &Source,
-    place: Place<'_>,
-    params: &Params,
-) -> Result<(Keys, Vec<Present>), SpecError> {
+fn parse(source: &Source, place: Place<'_>, params: &Params) -> Result<Parsed, SpecError> {
     let reader = Reader {
         source,
         base: place.base,
@@ -114,7 +119,7 @@ fn parse(
         present: RefCell::default(),
         later: RefCell::default(),
     };
-    let keys = surface::read(&reader)?;
+    let (keys, is_empty) = surface::read(&reader)?;
     let untrusted = source.layer == (Layer::Project { trusted: false });
     for later in reader.later.take() {
         if !untrusted || later.tightens {
@@ -124,7 +129,11 @@ fn parse(
     let mut present = reader.present.take();
     present.sort_by(|a, b| (a.span.start, &a.key).cmp(&(b.span.start, &b.key)));
     present.dedup();
-    Ok((keys, present))
+    Ok(Parsed {
+        keys,
+        present,
+        is_empty,
+    })
 }
 
 fn own_names(source: &Source) -> Vec<Ruled<PathBuf>> {

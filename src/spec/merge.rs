@@ -1,6 +1,6 @@
 //! Layers to one policy: lists append, scalars override, denies only accumulate (semantics 17–19). Pure.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::keys::{Keys, Scalar};
 use super::layer::Layered;
@@ -29,7 +29,6 @@ pub(super) struct Call<'a> {
     pub(super) spec_given: bool,
     /// The spec came from `CCBOX_SPEC`.
     pub(super) spec_by_variable: bool,
-    pub(super) home: &'a Path,
     pub(super) macos: bool,
 }
 
@@ -77,7 +76,6 @@ pub(super) fn merge(stack: Stack, call: Call<'_>) -> Result<Loaded, SpecError> {
 
 /// One layer over what is there.
 fn apply(keys: Keys, to: &mut Policy, said: &mut Said, macos: bool) {
-    note(keys.backend.as_ref(), &mut said.backend);
     note(keys.fs.disabled.as_ref(), &mut said.disabled);
     note(keys.net.mode.as_ref(), &mut said.network);
     note(keys.net.enabled.as_ref(), &mut said.network);

@@ -204,7 +204,11 @@ fn load_on(req: &LoadRequest, host: Host) -> Result<Loaded, SpecError> {
     let mut files: Vec<Layered> = Vec::new();
     files.extend(user_layer(req, host, &params, spec_given)?);
     for spec in &given {
-        files.push(given_layer(req, host, &params, spec)?);
+        let layered = given_layer(req, host, &params, spec).map_err(|e| match e.hint {
+            None if spec_by_variable => e.with_hint("the file is named by CCBOX_SPEC"),
+            _ => e,
+        })?;
+        files.push(layered);
     }
     if !spec_given {
         files.extend(project_layer(req, host, &params, &mut notices)?);
@@ -233,7 +237,6 @@ fn load_on(req: &LoadRequest, host: Host) -> Result<Loaded, SpecError> {
         profile: name,
         spec_given,
         spec_by_variable,
-        home: &req.home,
         macos: host.macos,
     };
     let mut loaded = merge::merge(stack, call)?;

@@ -1,18 +1,15 @@
-//! What a merged policy makes worth saying once (semantics 13, 14, 40), and how a rule's place is written.
-
-use std::path::Path;
+//! What a merged policy makes worth saying once (semantics 13, 40), and how a rule's place is written. Notices that need
+//! to look at the host are the planner's.
 
 use super::SpecError;
 use super::merge::Call;
 use super::source::shown;
-use crate::policy::path::PathEntry;
-use crate::policy::{BackendChoice, Layer, NetworkMode, Origin, Policy};
+use crate::policy::{Layer, NetworkMode, Origin, Policy};
 
 /// Origins of scalars that a later notice names.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub(super) network: Option<Origin>,
-    pub(super) backend: Option<Origin>,
     pub(super) disabled: Option<Origin>,
 }
 
@@ -50,7 +47,7 @@ pub(super) fn open_network_takes_no_rules(policy: &Policy) -> Result<(), SpecErr
     }
 }
 
-/// Semantics 14 and 40.
+/// Semantics 40.
 pub(super) fn add(policy: &mut Policy, said: &Said, call: Call<'_>) {
     let by = |origin: &Option<Origin>| {
         origin
@@ -70,21 +67,6 @@ pub(super) fn add(policy: &mut Policy, said: &Said, call: Call<'_>) {
             place(&rule.origin)
         ));
     }
-    for rule in &policy.fs.allow_write {
-        let from_profile = matches!(rule.origin.layer, Layer::Profile(_));
-        let PathEntry::Exact(path) = &rule.value else {
-            continue;
-        };
-        if !from_profile && (path == Path::new("/") || path == call.home) {
-            out.push(whole(path, &rule.origin));
-        }
-    }
-    for bind in policy.fs.binds.iter().filter(|b| !b.value.read_only) {
-        let path = &bind.value.host_path;
-        if path == Path::new("/") || path == call.home {
-            out.push(whole(path, &bind.origin));
-        }
-    }
     if policy.fs.disabled {
         out.push(format!(
             "`filesystem.disabled`{}: no path rule holds",
@@ -97,22 +79,5 @@ pub(super) fn add(policy: &mut Policy, said: &Said, call: Call<'_>) {
             policy.profile
         ));
     }
-    if policy.backend == BackendChoice::None {
-        policy.loud_notices.push(format!(
-            "backend `none`{}: nothing is isolated, only the environment is scrubbed",
-            by(&said.backend)
-        ));
-        if !(policy.net.allowed.is_empty() && policy.net.denied.is_empty()) {
-            out.push("host rules do not hold under backend `none`".into());
-        }
-    }
     policy.notices.extend(out);
-}
-
-fn whole(path: &Path, origin: &Origin) -> String {
-    format!(
-        "`{}` is writable as a whole ({})",
-        shown(&path.to_string_lossy()),
-        place(origin)
-    )
 }

@@ -202,15 +202,15 @@ pub(super) fn canonical(table: &str, key: &str) -> Option<&'static str> {
 /// else the nearest anywhere, else what this table has.
 pub(super) fn hint_for(table: &str, key: &str) -> String {
     let place = |t: &str| match t {
-        "" => "the top level, before the first table".to_owned(),
+        "" => "at the top, before the first table".to_owned(),
         "bind_mounts" | "credentials.files" | "credentials.env_vars" | "credentials.aws_pairs" => {
-            format!("`[[{t}]]`")
+            format!("in `[[{t}]]`")
         }
-        _ => format!("`[{t}]`"),
+        _ => format!("in `[{t}]`"),
     };
     let elsewhere = || TABLES.iter().filter(|(t, _)| *t != table);
     if let Some((t, _)) = elsewhere().find(|(t, _)| canonical(t, key).is_some()) {
-        return format!("`{key}` belongs in {}", place(t));
+        return format!("`{key}` belongs {}", place(t));
     }
     let here = keys_of(table);
     if let Some(meant) = nearest(key, here.iter().copied()) {
@@ -218,7 +218,7 @@ pub(super) fn hint_for(table: &str, key: &str) -> String {
     }
     let far = elsewhere().find_map(|(t, keys)| Some((t, nearest(key, keys.iter().copied())?)));
     match far {
-        Some((t, meant)) => format!("did you mean `{meant}` in {}", place(t)),
+        Some((t, meant)) => format!("did you mean `{meant}` {}", place(t)),
         None => format!("the keys here are `{}`", here.join("`, `")),
     }
 }
@@ -242,12 +242,12 @@ mod tests {
             (
                 "filesystem",
                 "protected_paths",
-                "`protected_paths` belongs in the top level, before the first table",
+                "`protected_paths` belongs at the top, before the first table",
             ),
             (
                 "network",
                 "protectedPaths",
-                "`protectedPaths` belongs in the top level, before the first table",
+                "`protectedPaths` belongs at the top, before the first table",
             ),
             ("", "host_path", "`host_path` belongs in `[[bind_mounts]]`"),
             ("linux", "zzz", "the keys here are `weaker_nested`"),

@@ -18,8 +18,12 @@ fn score(typed: &str, candidate: &str) -> Option<usize> {
     if whole <= candidate.len().max(3) / 3 {
         return Some(whole);
     }
-    // `allow` for `allow_write`, `protcted` for `protected_paths`: worse than any slip, better than nothing.
-    (typed.len() >= 3 && begun <= typed.len() / 4).then_some(100 + begun)
+    // `allow` for `allow_write`, `protcted` for `protected_paths`, `enabled` for `network_enabled`: worse than any slip,
+    // better than nothing.
+    if typed.len() >= 3 && begun <= typed.len() / 4 {
+        return Some(100 + begun);
+    }
+    (typed.len() >= 4 && candidate.ends_with(typed)).then_some(200)
 }
 
 /// Case and separators do not count: `allowedDomains`, `Allowed-Domains` and `allowed_domains` are one word.
@@ -83,6 +87,7 @@ mod tests {
             ("mdoe", Some("mode")),
             ("allow_wirte", Some("allow_write")),
             ("allow", Some("allow_write")),
+            ("enabled", Some("network_enabled")),
             ("zzz", None),
             ("", None),
         ] {

@@ -43,18 +43,19 @@ pub(super) const SANDBOXES: &[(&str, SandboxMode)] = &[
     ("off", SandboxMode::Off),
 ];
 
-/// Parses the text and reads every key.
-pub(super) fn read(reader: &Reader<'_>) -> Result<Keys, SpecError> {
+/// Parses the text and reads every key. The flag says that the file holds no key at all, which is no policy either.
+pub(super) fn read(reader: &Reader<'_>) -> Result<(Keys, bool), SpecError> {
     let source = reader.source;
     let document = DeTable::parse(source.text()).map_err(|e| {
         let span = e.span().unwrap_or(0..0);
         source.error(span, &format!("not TOML: {}", shown(e.message())))
     })?;
     let top = document.get_ref();
-    // `bind_mounts` in both spellings and the like are caught by `open`.
+    let is_empty = top
+        .values()
+        .all(|v| v.get_ref().as_table().is_some_and(DeTable::is_empty));
     let table = Table::open(reader, "", top)?;
-    let keys = top_level(&table)?;
-    Ok(keys)
+    Ok((top_level(&table)?, is_empty))
 }
 
 fn top_level(top: &Table<'_>) -> Result<Keys, SpecError> {

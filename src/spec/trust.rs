@@ -217,5 +217,4 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-#[path = "trust/tests.rs"]
 mod tests;

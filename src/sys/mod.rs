@@ -5,5 +5,4 @@ pub mod bpf;
 pub mod inherited;
 pub mod landlock;
 pub mod seccomp;
-
 pub mod splice;

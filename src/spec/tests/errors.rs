@@ -33,7 +33,7 @@ fn messages() {
         ),
         (
             "network.enabled = true",
-            "spec.toml:1:9: unknown key `enabled` in `network`; hint: the keys here are `allowed_domains`, `denied_domains`, `baseline`, `strict_allowlist`, `allow_unix_sockets`, `allow_all_unix_sockets`, `allow_local_binding`, `mode`, `all_proxy`, `access_log`, `http_proxy_port`, `socks_proxy_port`, `upstream_proxy`, `transparent_ports`, `tls_terminate`",
+            "spec.toml:1:9: unknown key `enabled` in `network`; hint: did you mean `network_enabled` at the top, before the first table",
         ),
         (
             "[[bind_mounts]]\nhost_path = \"/x\"\nreadonly = true",

@@ -290,7 +290,38 @@ fn inline_and_standard_input_start_at_the_cwd() {
         [lab.cwd().join("a"), lab.cwd().join("b")]
     );
     assert_eq!(p.fs.protected[1].origin.line, Some(1));
-    assert!(p.fs.own_files.is_empty());
+    let real = std::fs::canonicalize("/dev/stdin")
+        .ok()
+        .filter(|f| f.is_file());
+    let own: Vec<_> = p.fs.own_files.iter().map(|o| o.value.clone()).collect();
+    assert_eq!(
+        own,
+        Vec::from_iter(real),
+        "a file behind standard input is protected"
+    );
+}
+
+#[test]
+fn a_descriptor_starts_at_the_cwd_and_the_file_behind_it_is_protected() {
+    use std::os::fd::AsRawFd;
+    let lab = Lab::new();
+    let real = lab.write("elsewhere/spec.toml", "protected_paths = [\"x\"]");
+    let file = std::fs::File::open(&real).unwrap();
+    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let lab = lab.with(|r| r.specs.push(SpecSource::File(path)));
+    let p = lab.policy();
+    assert_eq!(exact(&p.fs.protected), [lab.cwd().join("x")]);
+    assert!(p.fs.own_files.iter().any(|o| o.value == real));
+}
+
+#[test]
+fn an_explicitly_empty_list_is_a_policy() {
+    let p = Lab::new()
+        .spec("[network]\nallowed_domains = []\nbaseline = false")
+        .policy();
+    assert!(p.net.allowed.is_empty() && !p.net.baseline);
+    let p = Lab::new().spec("egress_allowlist = []").policy();
+    assert_eq!(p.profile, "dispatch");
 }
 
 #[test]
