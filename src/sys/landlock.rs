@@ -1,8 +1,4 @@
-//! Landlock: rulesets through the `landlock` crate; by hand the ABI number, which it does not tell, and the objects behind
-//! inherited descriptors.
-
-use std::io;
-use std::os::fd::{OwnedFd, RawFd};
+//! Landlock: rulesets through the `landlock` crate; by hand the ABI number, which it does not tell.
 
 #[cfg(target_os = "linux")]
 pub use linux::Ruleset;
@@ -41,31 +37,6 @@ pub fn abi() -> i32 {
 #[cfg(not(target_os = "linux"))]
 pub fn abi() -> i32 {
     0
-}
-
-/// A descriptor of the same object as `fd`, if `fd` is open for writing; `None` if it is closed or only open for reading.
-pub fn writable_object(fd: RawFd) -> io::Result<Option<OwnedFd>> {
-    use std::os::fd::FromRawFd;
-
-    // SAFETY: F_GETFL takes no further argument and any number as descriptor; a closed one gives EBADF.
-    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-    if flags < 0 {
-        let error = io::Error::last_os_error();
-        return match error.raw_os_error() {
-            Some(libc::EBADF) => Ok(None),
-            _ => Err(error),
-        };
-    }
-    if flags & libc::O_ACCMODE == libc::O_RDONLY {
-        return Ok(None);
-    }
-    // SAFETY: F_DUPFD_CLOEXEC takes the lowest acceptable number; above 2, so that the copy never lands on a closed standard stream.
-    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
-    if copy < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `copy` was just made by F_DUPFD_CLOEXEC and belongs to nobody else.
-    Ok(Some(unsafe { OwnedFd::from_raw_fd(copy) }))
 }
 
 #[cfg(target_os = "linux")]
@@ -130,8 +101,8 @@ mod linux {
         }
 
         /// Restricts the calling thread and everything it starts, with no_new_privs. Allocates nothing on success.
-        pub fn restrict_self(self) -> io::Result<()> {
-            match self.created.restrict_self() {
+        pub fn restrict_self(&self) -> io::Result<()> {
+            match self.created.try_clone()?.restrict_self() {
                 Ok(_) => Ok(()),
                 Err(RulesetError::RestrictSelf(
                     RestrictSelfError::SetNoNewPrivsCall { source, .. }
@@ -168,7 +139,7 @@ mod none {
             match self.0 {}
         }
         /// Never called.
-        pub fn restrict_self(self) -> io::Result<()> {
+        pub fn restrict_self(&self) -> io::Result<()> {
             match self.0 {}
         }
     }

@@ -10,6 +10,7 @@
 
 mod arch;
 mod cli;
+mod escape;
 mod generated;
 mod net;
 mod support;

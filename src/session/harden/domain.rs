@@ -24,7 +24,8 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 
 use crate::exit::Failure;
-use crate::sys::landlock::{Handled, Ruleset, abi, writable_object};
+use crate::sys::inherited::{Access, access, copy};
+use crate::sys::landlock::{Handled, Ruleset, abi};
 
 const ABI_REFER: i32 = 2;
 const ABI_TRUNCATE: i32 = 3;
@@ -136,8 +137,8 @@ impl Domain {
     }
 
     /// Enters the domain with the calling thread and everything it starts, with no_new_privs. Callable between fork and exec.
-    pub fn apply(self) -> io::Result<()> {
-        match self.ruleset {
+    pub fn apply(&self) -> io::Result<()> {
+        match &self.ruleset {
             Some(ruleset) => ruleset.restrict_self(),
             None => Ok(()),
         }
@@ -161,10 +162,10 @@ fn open(path: &Path) -> io::Result<OwnedFd> {
 
 /// Reopening an object that is open for writing gives nothing new, and `> /dev/stdout` needs it.
 fn allow_descriptor(ruleset: &mut Ruleset, fd: RawFd) -> io::Result<()> {
-    let Some(object) = writable_object(fd)? else {
+    if access(fd)? != Some(Access::Write) {
         return Ok(());
-    };
-    match ruleset.allow_write(object) {
+    }
+    match ruleset.allow_write(copy(fd)?) {
         // Pipes, sockets, memfds: on no mounted file system, so no domain governs them (landlock_add_rule(2), EBADFD).
         Err(error) if error.raw_os_error() == Some(Errno::EBADFD as i32) => Ok(()),
         other => other,

@@ -3,14 +3,16 @@
 //!
 //! The inner stage calls, in this order:
 //!
-//! 1. [`Domain::prepare`] and [`filter_program`], before it forks the command's process: both open, allocate and may fail;
-//! 2. in the command's process, [`Domain::apply`], then [`install_filter`]: neither allocates. The filter comes last because it
-//!    has an opinion on every call before it, the domain has none on seccomp(2).
+//! 1. [`rebind_inputs`], [`Domain::prepare`] and [`filter_program`], inside the finished mounts and before it forks the command's
+//!    process: they open, allocate and may fail;
+//! 2. [`install_filter`], in pid 1 or in the command's process, once no more sockets or mounts are to be made;
+//! 3. [`Domain::apply`] in the command's process. Neither allocates, and the filter lets the domain through.
 //!
 //! pid 1 stays outside the domain (and is non-dumpable), so the command can neither trace nor signal it, nor open its memory.
 
 mod compile;
 mod domain;
+mod inputs;
 mod rule;
 mod table;
 #[cfg(test)]
@@ -19,7 +21,10 @@ mod tests;
 use std::io;
 
 pub use domain::{Domain, DomainError};
+pub use inputs::{InputError, rebind_inputs};
 pub use rule::Arch;
+
+pub use crate::sys::landlock::abi as landlock_abi;
 
 use crate::exit::Failure;
 use crate::sys::bpf::{Program, TooLong};
