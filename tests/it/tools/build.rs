@@ -90,8 +90,8 @@ fn an_interrupted_make_leaves_nothing() {
                 format!("a b:\n\t@touch $@.up; exec {how} sleep {word}\n"),
             );
             let script = format!(
-                "make -s -j2 a b & m=$!; until [ -e a.up ] && [ -e b.up ] && [ $(pgrep -fc 'sleep {word}') -ge 2 ]; do sleep 0.02; done
-                kill -TERM $m; wait $m; for i in $(seq 100); do pgrep -f '[s]leep {word}' >/dev/null || exit 0; sleep 0.05; done; exit 1"
+                "make -s -j2 a b & m=$!; until [ -e a.up ] && [ -e b.up ] && [ $(pgrep -fc '(^| )sleep {word}$') -ge 2 ]; do sleep 0.02; done
+                kill -TERM $m; wait $m; for i in $(seq 100); do pgrep -f '(^| )sleep {word}$' >/dev/null || exit 0; sleep 0.05; done; exit 1"
             );
             let out = desk.control(&["bash", "-c", &script]).output();
             assert_eq!(out.code, Some(0), "{how}: {out}");
