@@ -20,9 +20,9 @@ escape:
 bless:
     INSTA_UPDATE=always BLESS=1 cargo test --test it
 
-# Start-up, throughput and memory against the budgets.
-bench *WHICH:
-    cargo bench --bench startup --bench tunnel --bench memory -- {{ WHICH }}
+# Start-up, throughput, latency and memory against the budgets (as root; `--guard` doubles the budgets).
+bench *FLAGS:
+    cargo bench --no-fail-fast --bench startup --bench tunnel --bench memory -- {{ FLAGS }}
 
 # The long tier: races, storms of kills, load.
 soak *FILTER:

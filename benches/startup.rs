@@ -44,7 +44,9 @@ fn main() -> ExitCode {
     let (home, ws) = (place.path().join("home"), place.path().join("ws"));
     std::fs::create_dir(&home).unwrap();
     std::fs::create_dir(&ws).unwrap();
-    let mut ccbox = clean(env!("CARGO_BIN_EXE_ccbox"), &home, &ws);
+    let binary =
+        std::env::var("CCBOX_TEST_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_ccbox").to_owned());
+    let mut ccbox = clean(&binary, &home, &ws);
     ccbox.args(["run", "--", "true"]);
     let mut bwrap = clean("bwrap", &home, &ws);
     bwrap.args(

@@ -1,4 +1,5 @@
-//! Throughput: one CONNECT stream out of a sandbox against a direct connection from the same network namespace, in turns.
+//! Throughput: one CONNECT stream out of a sandbox against a direct connection from the same machine, in turns; and what
+//! the proxy adds to the time of one short request.
 //!
 //! `cargo bench --bench tunnel [-- --guard] [-- ROUNDS]` (as root or where unprivileged namespaces are allowed)
 #![allow(
@@ -19,7 +20,7 @@ mod lab;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lab::{Caller, Lab};
 
@@ -51,9 +52,12 @@ fn serve() -> ! {
     }
 }
 
-/// The client, through the proxy where the environment names one. Prints MiB/s.
-fn pull() {
-    let mut stream = match std::env::var("HTTPS_PROXY") {
+/// Milliseconds that the proxy may add to a short request.
+const BUDGET_LATENCY_MS: f64 = 10.0;
+
+/// A connection to the origin, through the proxy where the environment names one.
+fn connect() -> TcpStream {
+    match std::env::var("HTTPS_PROXY") {
         Err(_) => TcpStream::connect(TARGET).unwrap(),
         Ok(url) => {
             let mut stream =
@@ -76,18 +80,38 @@ fn pull() {
             );
             stream
         }
-    };
-    stream.write_all(&BYTES.to_be_bytes()).unwrap();
-    let start = Instant::now();
-    let (mut left, mut block) = (BYTES, vec![0; 1 << 18]);
+    }
+}
+
+fn receive(count: u64) {
+    let mut stream = connect();
+    stream.write_all(&count.to_be_bytes()).unwrap();
+    let (mut left, mut block) = (count, vec![0; 1 << 18]);
     while left > 0 {
         let got = stream.read(&mut block).unwrap();
         assert!(got > 0, "cut short");
         left -= got as u64;
     }
+}
+
+/// Prints the rate of one long stream in MiB/s and the median time of a short one in ms.
+fn pull() {
+    let short: Vec<f64> = (0..100)
+        .map(|_| {
+            let start = Instant::now();
+            receive(1);
+            start.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    let start = Instant::now();
+    receive(BYTES);
     #[allow(clippy::cast_precision_loss, reason = "a rate to print")]
     let mib = (BYTES >> 20) as f64;
-    println!("{:.0}", mib / start.elapsed().as_secs_f64());
+    println!(
+        "{:.0} {:.3}",
+        mib / start.elapsed().as_secs_f64(),
+        common::Spread::of(&short).p50
+    );
 }
 
 /// Ends the origin with the benchmark.
@@ -98,6 +122,13 @@ impl Drop for Origin {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// One run of the client.
+#[derive(Clone, Copy)]
+struct Sample {
+    rate: f64,
+    latency: f64,
 }
 
 fn measure() -> ExitCode {
@@ -119,39 +150,62 @@ fn measure() -> ExitCode {
         .output()
         .success();
     let argv = ["/opt/lab/bin/bench", "pull"];
-    let rate = |command: lab::LabCommand| -> f64 {
-        command.output().success().stdout.trim().parse().unwrap()
+    let measure = |command: lab::LabCommand| -> Sample {
+        let out = command.output().success();
+        let (rate, latency) = out.stdout.trim().split_once(' ').unwrap();
+        Sample {
+            rate: rate.parse().unwrap(),
+            latency: latency.parse().unwrap(),
+        }
     };
-    let (mut direct, mut tunnel, mut times) = (Vec::new(), Vec::new(), Vec::new());
+    let direct = || measure(desk.control(&argv));
+    let tunnel = || measure(desk.boxed(&["allowed.test"], &argv));
+    let mut pairs = Vec::new();
     for n in 0..rounds {
-        let pair = if n % 2 == 0 {
-            let d = rate(desk.control(&argv));
-            (d, rate(desk.boxed(&["allowed.test"], &argv)))
+        if n % 2 == 0 {
+            let first = direct();
+            pairs.push((first, tunnel()));
         } else {
-            let t = rate(desk.boxed(&["allowed.test"], &argv));
-            (rate(desk.control(&argv)), t)
-        };
-        direct.push(pair.0);
-        tunnel.push(pair.1);
-        times.push(pair.0 / pair.1);
-        std::thread::sleep(Duration::from_millis(50));
+            let first = tunnel();
+            pairs.push((direct(), first));
+        }
     }
-    let t = common::Spread::of(&times);
-    println!("{rounds} rounds of {} MiB     p50", BYTES >> 20);
+    let spread = |of: &dyn Fn(&(Sample, Sample)) -> f64| {
+        common::Spread::of(&pairs.iter().map(of).collect::<Vec<_>>())
+    };
+    let times = spread(&|(d, t)| d.rate / t.rate);
+    let added = spread(&|(d, t)| t.latency - d.latency);
     println!(
-        "direct               {:7.0} MiB/s",
-        common::Spread::of(&direct).p50
+        "{rounds} rounds            {} MiB in one stream   a short request",
+        BYTES >> 20
     );
+    for (name, rate, latency) in [
+        ("direct", spread(&|p| p.0.rate), spread(&|p| p.0.latency)),
+        ("CONNECT", spread(&|p| p.1.rate), spread(&|p| p.1.latency)),
+    ] {
+        println!(
+            "{name:8}             {:8.0} MiB/s         {:8.2} ms",
+            rate.p50, latency.p50
+        );
+    }
     println!(
-        "one CONNECT stream   {:7.0} MiB/s",
-        common::Spread::of(&tunnel).p50
+        "tunnel / direct      {:8.2} (best {:.2})    {:+8.2} ms",
+        1.0 / times.p50,
+        1.0 / times.min,
+        added.p50
     );
-    println!(
-        "tunnel / direct      {:7.2} (median of the rounds), {:.2} (best)",
-        1.0 / t.p50,
-        1.0 / t.min
+    let throughput = common::verdict(
+        "time of a tunnel over direct",
+        times.p50,
+        BUDGET_TIMES,
+        "times",
     );
-    common::verdict("time of a tunnel over direct", t.p50, BUDGET_TIMES, "times")
+    let latency = common::verdict("latency over direct", added.p50, BUDGET_LATENCY_MS, "ms");
+    if throughput == ExitCode::SUCCESS {
+        latency
+    } else {
+        throughput
+    }
 }
 
 fn main() -> ExitCode {

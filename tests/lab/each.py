@@ -49,6 +49,7 @@ def main():
     args.add_argument("--jobs", type=int, default=os.cpu_count())
     args.add_argument("--limit", type=int, default=300)
     args = args.parse_args()
+    os.environ["CARGO_MANIFEST_DIR"] = os.getcwd()  # as cargo does
     jobs, ignored = [], 0
     for executable in pathlib.Path(args.list).read_text().split("\n"):
         if not executable:

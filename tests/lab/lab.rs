@@ -178,7 +178,7 @@ impl Lab {
         python.env_clear().env("PATH", PATH).current_dir("/");
         python
             .arg("-B")
-            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lab/lab.py"))
+            .arg(package().join("tests/lab/lab.py"))
             .arg(dir.path());
         python
             .args([
@@ -386,6 +386,12 @@ impl Lab {
 fn ccbox_binary() -> PathBuf {
     std::env::var_os("CCBOX_TEST_BIN")
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_ccbox")), PathBuf::from)
+}
+
+/// The package's directory. At run time, because clones that share a target directory share executables too.
+fn package() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from)
 }
 
 /// The Rust toolchain's own directory: what `cargo` on PATH starts may lie below a home that the laboratory hides.

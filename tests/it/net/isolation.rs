@@ -85,6 +85,51 @@ fn each_run_has_its_own_list() {
     assert_eq!(String::from_utf8_lossy(&shut.stdout), "403 ".repeat(8));
 }
 
+/// CL-4: twenty runs at once in one workspace keep to their own lists and do not disturb each other.
+#[test]
+fn parallel_runs_in_one_workspace() {
+    let lab = Lab::start();
+    let desk = lab.desk(Caller::User);
+    let script = "for h in allowed.test api.allowed.test; do curl -s -m20 -o /dev/null -w '%{http_code} ' http://$h/; done";
+    let spawn = |n: usize| {
+        let allow = ["allowed.test", "api.allowed.test"][n % 2];
+        let name = format!("spec{n}.toml");
+        desk.write(&name, desk.spec(&[allow], ""));
+        let spec = format!("{}/{name}", desk.inner);
+        let run = desk.control(&[CCBOX, "run", "--spec", &spec, "--", "sh", "-c", script]);
+        let pipes = run
+            .to_command()
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        pipes.unwrap()
+    };
+    assert_eq!(
+        desk.control(&["sh", "-c", script])
+            .output()
+            .success()
+            .stdout,
+        "200 200 "
+    );
+    let children: Vec<_> = (0..20).map(spawn).collect();
+    for (n, child) in children.into_iter().enumerate() {
+        let out = child.wait_with_output().unwrap();
+        let want = ["200 403 ", "403 200 "][n % 2];
+        assert_eq!(
+            String::from_utf8_lossy(&out.stdout),
+            want,
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+    }
+    assert_eq!(
+        std::fs::read_dir(desk.outer.join("ws")).unwrap().count(),
+        0,
+        "no litter"
+    );
+}
+
 /// CR-5: no message, not even the most verbose, repeats a query, user info, a header or a variable.
 #[test]
 fn messages_hold_no_secret() {

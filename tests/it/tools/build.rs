@@ -77,6 +77,28 @@ fn the_job_server_passes_in() {
     }
 }
 
+/// PR-13: an interrupted make leaves no sandbox behind.
+#[test]
+fn an_interrupted_make_leaves_nothing() {
+    let lab = Lab::start();
+    for &caller in lab.callers() {
+        for how in ["", &format!("{CCBOX} run --")] {
+            let desk = lab.desk(caller);
+            let word = format!("6{}.25", std::process::id());
+            desk.write(
+                "ws/Makefile",
+                format!("a b:\n\t@touch $@.up; exec {how} sleep {word}\n"),
+            );
+            let script = format!(
+                "make -s -j2 a b & m=$!; until [ -e a.up ] && [ -e b.up ] && [ $(pgrep -fc '(^| )sleep {word}$') -ge 2 ]; do sleep 0.02; done
+                kill -TERM $m; wait $m; for i in $(seq 100); do pgrep -f '(^| )sleep {word}$' >/dev/null || exit 0; sleep 0.05; done; exit 1"
+            );
+            let out = desk.control(&["bash", "-c", &script]).output();
+            assert_eq!(out.code, Some(0), "{how}: {out}");
+        }
+    }
+}
+
 /// A pipe that an argument names is kept (semantics 25).
 #[test]
 fn process_substitution_works() {
