@@ -96,6 +96,7 @@ pub(crate) fn dispatch() -> Policy {
         },
         env: EnvPolicy::default(),
         notices: Vec::new(),
+        ..Policy::closed("dispatch")
     }
 }
 

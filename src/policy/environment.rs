@@ -36,7 +36,6 @@ pub const CA_FILE_VARS: &[&str] = &[
     "CARGO_HTTP_PROXY_CAINFO",
     "DENO_CERT",
     "NIX_SSL_CERT_FILE",
-    "UV_SSL_CERT_FILE",
     "HEX_CACERTS_PATH",
     "HTTPLIB2_CA_CERTS",
     "BUNDLE_SSL_CA_CERT",
@@ -46,10 +45,11 @@ pub const CA_FILE_VARS: &[&str] = &[
     "SYSTEM_CERTIFICATE_PATH",
     "NPM_CONFIG_CAFILE",
     "npm_config_cafile",
+    "YARN_HTTPS_CA_FILE_PATH",
 ];
 
 /// Variables that name a directory of certificates (D16); several may be joined with `:`.
-pub const CA_DIR_VARS: &[&str] = &["SSL_CERT_DIR", "GIT_SSL_CAPATH", "PIP_CERT_DIR"];
+pub const CA_DIR_VARS: &[&str] = &["SSL_CERT_DIR", "GIT_SSL_CAPATH"];
 
 /// What the table says about a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,5 +219,4 @@ fn row_matches(row: &[u8], name: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "environment/tests.rs"]
 mod tests;

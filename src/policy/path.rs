@@ -405,5 +405,4 @@ fn is_any_depth(component: &[Unit]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "path/tests.rs"]
 mod tests;

@@ -339,5 +339,4 @@ fn fold_char(c: char) -> char {
 }
 
 #[cfg(test)]
-#[path = "pattern/tests.rs"]
 mod tests;

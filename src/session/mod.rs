@@ -1,5 +1,7 @@
 //! The live run: starts the engine, serves the proxies, relays signals, ends with the child.
 
+pub mod harden;
+
 use std::any::Any;
 use std::io;
 use std::net::TcpListener;
@@ -67,6 +69,8 @@ pub struct SessionError {
     pub message: String,
     /// The real fix.
     pub hint: Option<String>,
+    /// The same run may work with the network set up this way; nothing has been started and no hook was called.
+    pub retry: Option<NetSetup>,
 }
 
 impl Failure for SessionError {
@@ -78,4 +82,19 @@ impl Failure for SessionError {
 /// Runs to the end. Must be called from the main thread before any other thread exists.
 pub fn run(_invocation: Invocation, _config: SessionConfig<'_>) -> Result<Outcome, SessionError> {
     unimplemented!("session::run")
+}
+
+/// Ends this process by the signal that ended the command; comes back with 128 + n where that signal does not kill.
+#[must_use]
+pub fn die_as(_signal: i32) -> u8 {
+    unimplemented!("session::die_as")
+}
+
+/// The stage inside the sandbox.
+pub mod inner {
+    /// Entry of `ccbox __inner N`; `arguments` are those behind the word.
+    #[must_use]
+    pub fn main(_arguments: &[std::ffi::OsString]) -> u8 {
+        unimplemented!("session::inner")
+    }
 }
