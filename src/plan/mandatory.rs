@@ -90,7 +90,13 @@ pub(super) fn places(ctx: Ctx<'_>, grants: &[Grant]) -> BTreeSet<PathBuf> {
 fn tree_rows(ctx: Ctx<'_>, dir: &Path, out: &mut Mandatory) {
     let second = ctx.policy.fs.protect_project_config;
     for row in rows().filter(|r| r.place == "tree" && (r.tier == "first" || second)) {
-        add(ctx, dir.join(row.name), row.name, out);
+        let path = dir.join(row.name);
+        // One question for all of `.claude/…` where there is no `.claude`.
+        if path.parent().is_some_and(|p| p == dir || ctx.exists(p)) {
+            add(ctx, path, row.name, out);
+        } else {
+            out.absent.push(path);
+        }
     }
 }
 

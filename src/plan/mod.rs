@@ -14,6 +14,7 @@ mod gaps;
 mod grants;
 mod layout;
 mod mandatory;
+mod memo;
 mod order;
 mod paths;
 mod resolve;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::context::Ctx;
 use super::layout::{self, Layout};
 use super::mandatory::{self, Mandatory};
+use super::memo::Memo;
 use super::paths::walk;
 use super::rules::{ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
@@ -27,7 +28,15 @@ impl Plan {
         argv: &[OsString],
         fs: &dyn FsView,
     ) -> Result<Self, PlanError> {
-        let ctx = Ctx { policy, host, fs };
+        let memo = Memo::new(fs);
+        // Most rows of the secrets table name something in the home directory that is not there.
+        memo.prime(&host.home_real);
+        memo.prime(&host.home_real.join(".config"));
+        let ctx = Ctx {
+            policy,
+            host,
+            fs: &memo,
+        };
         let scrubbed = environment::scrub(&host.env, &policy.env);
         let network = NetworkPlan {
             mode: policy.net.mode,
@@ -103,7 +112,10 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
     })
 }
 
-fn collect(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Result<(Rules, Mandatory), PlanError> {
+pub(super) fn collect(
+    ctx: Ctx<'_>,
+    notices: &mut Vec<String>,
+) -> Result<(Rules, Mandatory), PlanError> {
     let mut granted = grants::collect(ctx, notices)?;
     let trees = worktree::grants(ctx, mandatory::places(ctx, &granted), &granted);
     granted.extend(trees);

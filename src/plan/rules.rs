@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::paths::{Walk, depth};
+use super::paths::{Walk, depth, within};
 use crate::policy::{Layer, Origin};
 
 /// The words of a rule and where it was written.
@@ -155,7 +155,7 @@ pub(super) struct Never {
 
 impl Never {
     fn covers(&self, path: &Path) -> bool {
-        path.starts_with(&self.walk.real) && !self.except.iter().any(|e| path.starts_with(e))
+        within(path, &self.walk.real) && !self.except.iter().any(|e| within(path, e))
     }
 }
 
@@ -207,7 +207,7 @@ impl Rules {
         let hide = self
             .hides
             .iter()
-            .filter(|h| path.starts_with(&h.walk.real))
+            .filter(|h| within(path, &h.walk.real))
             .filter(|h| {
                 let against = if h.named.origin.layer == Layer::Managed {
                     managed_grant
@@ -269,7 +269,7 @@ impl Rules {
             .iter()
             .filter(|g| g.is_identity())
             .chain(via)
-            .filter(|g| path.starts_with(g.path()) && wanted(g))
+            .filter(|g| within(path, g.path()) && wanted(g))
             .max_by_key(|g| {
                 let restrictive = match g.access {
                     Access::ReadOnly => 2,

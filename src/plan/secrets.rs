@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::context::Ctx;
 use super::rules::{Grant, GrantKind, Hide, Named};
+use crate::host::fs_view::Kind;
 use crate::policy::View;
 
 const TABLE: &str = include_str!("../policy/data/secrets.txt");
@@ -34,10 +35,18 @@ fn rows() -> impl Iterator<Item = Row> {
 /// The rows that hold for this run.
 pub(super) fn collect(ctx: Ctx<'_>, grants: &[Grant]) -> Vec<Hide> {
     let mut out: Vec<Hide> = Vec::new();
+    // The two directories the XDG base directory specification lets a user move.
+    let moved: Vec<(&str, PathBuf)> = [
+        ("XDG_CONFIG_HOME", ".config/"),
+        ("XDG_DATA_HOME", ".local/share/"),
+    ]
+    .into_iter()
+    .filter_map(|(var, default)| Some((default, ctx.path_var(var)?)))
+    .collect();
     for row in rows().filter(|r| on(ctx, r)) {
-        for path in places(ctx, row.path) {
+        for path in places(ctx, row.path, &moved) {
             // Most rows name nothing here: one lstat each, a walk only for what exists.
-            if !ctx.exists(&path) || (needs_reading(&row) && !ctx.fs.readable(&path)) {
+            if !ctx.exists(&path) || (is_system(&row) && !worth_hiding(ctx, &path)) {
                 continue;
             }
             let walk = ctx.walk(&path);
@@ -70,21 +79,23 @@ fn on(ctx: Ctx<'_>, row: &Row) -> bool {
     home || row.is("etc") || row.is("proc") || (row.is("procroot") && ctx.host.uid == 0)
 }
 
-/// A system file the caller cannot read needs no cover: the child has the caller's uid and no capabilities.
-fn needs_reading(row: &Row) -> bool {
-    row.is("etc") || row.is("proc")
+fn is_system(row: &Row) -> bool {
+    row.is("etc") || row.is("proc") || row.is("procroot")
+}
+
+/// A system file the caller cannot read needs no cover, because the child has the caller's uid and no capabilities; nor does an empty
+/// directory only the system fills. Every cover costs start-up time.
+fn worth_hiding(ctx: Ctx<'_>, path: &Path) -> bool {
+    ctx.fs.readable(path)
+        && (ctx.fs.meta(path).map(|m| m.kind) != Some(Kind::Dir) || !ctx.fs.list(path).is_empty())
 }
 
 /// Absolute paths of a row: below home as spelled, or where a variable moved it.
-fn places(ctx: Ctx<'_>, text: &str) -> Vec<PathBuf> {
+fn places(ctx: Ctx<'_>, text: &str, moved: &[(&str, PathBuf)]) -> Vec<PathBuf> {
     if let Some(rest) = text.strip_prefix("~/") {
         let mut out = vec![ctx.host.home_real.join(rest)];
-        // The two directories the XDG base directory specification lets a user move.
-        for (var, default) in [
-            ("XDG_CONFIG_HOME", ".config/"),
-            ("XDG_DATA_HOME", ".local/share/"),
-        ] {
-            if let (Some(tail), Some(dir)) = (rest.strip_prefix(default), ctx.path_var(var)) {
+        for (default, dir) in moved {
+            if let Some(tail) = rest.strip_prefix(default) {
                 out.push(dir.join(tail));
             }
         }

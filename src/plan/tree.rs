@@ -1,13 +1,12 @@
 //! The child's tree while it is being planned: what stands at which guest path.
 //!
 //! One node a path, so there is nothing to contradict; a path without a node is part of its nearest node above.
-//! Because a parent sorts before its children, the map's order is a valid mount order.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::paths::Names;
+use super::paths::{Names, below};
 use crate::host::FsView;
 use crate::host::fs_view::Kind;
 
@@ -103,15 +102,16 @@ pub(super) enum Shown {
 /// The planned tree.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tree {
-    nodes: BTreeMap<PathBuf, Node>,
+    // Keyed by the bytes of normal paths: comparing or hashing `Path`s parses them into components each time.
+    nodes: HashMap<OsString, Node>,
 }
 
 impl Tree {
     /// The node that decides about `path`, with the path it stands at.
     pub(super) fn provider(&self, path: &Path) -> Option<(&Path, &Node)> {
         path.ancestors()
-            .find_map(|a| self.nodes.get_key_value(a))
-            .map(|(p, n)| (p.as_path(), n))
+            .find_map(|a| self.nodes.get_key_value(a.as_os_str()))
+            .map(|(p, n)| (Path::new(p), n))
     }
 
     /// What `path` shows.
@@ -146,40 +146,43 @@ impl Tree {
 
     /// The node exactly at `path`.
     pub(super) fn get(&self, path: &Path) -> Option<&Node> {
-        self.nodes.get(path)
+        self.nodes.get(path.as_os_str())
     }
 
     /// Puts a node.
     pub(super) fn put(&mut self, path: impl Into<PathBuf>, node: Node) {
-        self.nodes.insert(path.into(), node);
+        self.nodes.insert(path.into().into_os_string(), node);
     }
 
     /// Puts a node where none stands.
     pub(super) fn put_new(&mut self, path: impl Into<PathBuf>, node: Node) {
-        self.nodes.entry(path.into()).or_insert(node);
+        self.nodes
+            .entry(path.into().into_os_string())
+            .or_insert(node);
     }
 
     /// Removes the pieces of the host strictly below `path`: they are hidden with it.
     pub(super) fn drop_host_below(&mut self, path: &Path) {
         self.nodes
-            .retain(|p, n| !(super::paths::below(p, path) && matches!(n, Node::Host { .. })));
+            .retain(|p, n| !(below(Path::new(p), path) && matches!(n, Node::Host { .. })));
     }
 
     /// Puts a piece of the host in place of what the view had there: what the view made of that piece, or in it, goes with it. Private
     /// directories deeper down and what stands in them stay.
     pub(super) fn replace(&mut self, path: &Path, node: Node) {
-        let keeps = |tree: &Self, p: &Path| {
+        let in_private = |p: &Path| {
             p.ancestors().take_while(|a| *a != path).any(|a| {
                 matches!(
-                    tree.nodes.get(a),
+                    self.get(a),
                     Some(Node::Tmpfs { .. } | Node::Dev | Node::Proc)
                 )
             })
         };
-        let gone: Vec<PathBuf> = self
-            .below(path)
-            .filter(|p| !keeps(self, p))
-            .map(Path::to_path_buf)
+        let gone: Vec<OsString> = self
+            .nodes
+            .keys()
+            .filter(|p| below(Path::new(p), path) && !in_private(Path::new(p)))
+            .cloned()
             .collect();
         for p in gone {
             self.nodes.remove(&p);
@@ -187,22 +190,25 @@ impl Tree {
         self.put(path, node);
     }
 
-    fn below<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a Path> {
-        // Paths order by component, so what lies below `path` follows it without a gap.
-        self.nodes
-            .range::<Path, _>((Bound::Excluded(path), Bound::Unbounded))
-            .map(|(p, _)| p.as_path())
-            .take_while(move |p| p.starts_with(path))
-    }
-
     /// Some node stands strictly below `path`.
     pub(super) fn holds_nodes(&self, path: &Path) -> bool {
-        self.below(path).next().is_some()
+        self.nodes.keys().any(|p| below(Path::new(p), path))
     }
 
-    /// All nodes, parents first.
+    /// All nodes, a directory before what lies in it.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Path, &Node)> {
-        self.nodes.iter().map(|(p, n)| (p.as_path(), n))
+        let mut all: Vec<(&Path, &Node)> =
+            self.nodes.iter().map(|(p, n)| (Path::new(p), n)).collect();
+        // By component: `/a/b` before `/a-b`, which plain byte order would turn round.
+        let key = |p: &Path| -> Vec<u8> {
+            p.as_os_str()
+                .as_encoded_bytes()
+                .iter()
+                .map(|b| if *b == b'/' { 0 } else { *b })
+                .collect()
+        };
+        all.sort_by_cached_key(|(p, _)| key(p));
+        all.into_iter()
     }
 }
 
