@@ -48,16 +48,16 @@ pub(super) fn pattern(reader: &Reader<'_>, what: &str, node: &Node<'_>, kind: Li
     let typed = reader.source.slice(&node.span());
     let typed = typed.trim_matches(['"', '\'']);
     reader.later(&format!("`{typed}` in `{what}`"), node, Some(GLOBS), true);
-    let bare = node
-        .get_ref()
-        .as_str()
-        .filter(|t| !t.contains(['*', '?', '[']));
-    if let (ListKind::DenyWrite, Some(name)) = (kind, bare)
-        && let Some(last) = reader.later.borrow_mut().last_mut()
-    {
-        last.error.hint = Some(format!(
-            "write `./{name}` for that one file beside the spec"
-        ));
+    let plain = |t: &str| !t.is_empty() && !t.contains(['*', '?', '[']);
+    let hint = match typed.strip_suffix("/**") {
+        Some(dir) if plain(dir) => format!("write `./{dir}` for that directory beside the spec"),
+        None if kind == ListKind::DenyWrite && plain(typed) => {
+            format!("write `./{typed}` for that one file beside the spec")
+        }
+        _ => return,
+    };
+    if let Some(last) = reader.later.borrow_mut().last_mut() {
+        last.error.hint = Some(hint);
     }
 }
 

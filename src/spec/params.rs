@@ -213,8 +213,16 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_handled(raw in "[${}param:A-C]{0,30}", in_path: bool) {
-            let _ = params(&[("A", "x")]).substitute(&raw, in_path);
+        fn text_without_parameters_stays_as_it_is(raw in "[$}param:A-C]{0,30}", in_path: bool) {
+            prop_assert_eq!(put(&params(&[("A", "x")]), &raw, in_path), raw);
+        }
+
+        #[test]
+        fn any_text_is_substituted_or_refused(raw in "[${}param:A-C]{0,30}", in_path: bool) {
+            match params(&[("A", "x")]).substitute(&raw, in_path) {
+                Ok(text) => prop_assert!(text.quoted.iter().all(|q| &text.value[q.clone()] == "x")),
+                Err(e) => prop_assert!(raw.contains(OPEN), "{}", e.message),
+            }
         }
     }
 }

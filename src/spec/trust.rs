@@ -34,6 +34,15 @@ pub struct Candidate {
     hash: String,
 }
 
+impl Candidate {
+    /// Whether these very bytes are on record already.
+    #[must_use]
+    pub fn is_trusted(&self, state_dir: &Path, uid: u32) -> bool {
+        let expected = content(&self.path, self.owner, &self.hash);
+        read_record(state_dir, uid, &self.path).is_ok_and(|found| found == expected)
+    }
+}
+
 /// What `inspect` needs to know about the caller.
 #[derive(Debug, Clone, Copy)]
 pub struct TrustRequest<'a> {

@@ -203,6 +203,10 @@ fn messages() {
             "spec.toml:2:15: `.env` in `filesystem.deny_write` is not supported yet: name globs need the creation broker, which this build does not have; hint: write `./.env` for that one file beside the spec",
         ),
         (
+            "protected_paths = [\"ws/v/**\"]",
+            "spec.toml:1:20: `ws/v/**` in `protected_paths` is not supported yet: name globs need the creation broker, which this build does not have; hint: write `./ws/v` for that directory beside the spec",
+        ),
+        (
             "backend = \"microvm\"",
             "spec.toml:1:11: `backend = \"microvm\"` is not supported yet: a VM cannot be booted by this build",
         ),

@@ -436,12 +436,37 @@ proptest! {
     }
 
     #[test]
+    fn any_bytes_load_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let lab = Lab::new().with(|r| {
+            r.specs.push(SpecSource::File("-".into()));
+            r.stdin_spec = Some(bytes);
+        });
+        if let Err(e) = lab.load() {
+            prop_assert!(!e.message.chars().any(char::is_control));
+        }
+    }
+
+    #[test]
+    fn a_spec_cut_anywhere_loads_or_is_refused(at in 0usize..1500) {
+        let text = include_str!("../../../examples/agent.toml");
+        let cut = text.get(..at.min(text.len())).unwrap_or(text);
+        let lab = Lab::new().inline(cut).with(|r| {
+            r.params = vec![("WORKSPACE".into(), "/w".into()), ("SESSION".into(), "s".into())];
+        });
+        if let Err(e) = lab.load() {
+            prop_assert!(e.message.starts_with("<-p>:") || e.message.starts_with("`-D "), "{}", e.message);
+        }
+    }
+
+    #[test]
     fn strange_values_never_panic(
         key in prop_oneof![Just("mode"), Just("protected_paths"), Just("network"), Just("bind_mounts"), Just("env.set"), Just("limits.tmp")],
         value in prop_oneof![Just("[]"), Just("{}"), Just("[[]]"), Just("[{}]"), Just("\"x\""), Just("1.5"), Just("-1"), Just("[\"\\u0000\"]"), Just("{ a = [] }")],
     ) {
         let spec = format!("{key} = {value}");
-        let _ = Lab::new().inline(&spec).load();
+        if let Err(e) = Lab::new().inline(&spec).load() {
+            prop_assert!(e.message.starts_with("<-p>:"), "{}", e.message);
+        }
     }
 
     #[test]

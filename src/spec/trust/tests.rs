@@ -47,6 +47,8 @@ fn a_record_holds_for_these_bytes_at_this_path() {
     assert!(!b.is_trusted());
     b.record().unwrap();
     assert!(b.is_trusted());
+    let again = b.inspect("ccbox.toml").unwrap();
+    assert!(again.is_trusted(&b.path("state"), uid()));
     let file = b.path("ws/ccbox.toml");
     assert!(!is_recorded(
         &b.path("state"),
@@ -71,6 +73,8 @@ fn a_record_holds_for_these_bytes_at_this_path() {
     ));
     std::fs::write(&file, "mode = \"plan\"\n").unwrap();
     assert!(!b.is_trusted());
+    let changed = b.inspect("ccbox.toml").unwrap();
+    assert!(!changed.is_trusted(&b.path("state"), uid()));
     b.record().unwrap();
     assert!(b.is_trusted(), "a second record replaces the first");
     assert!(forget(&b.path("state"), uid(), &file).unwrap());
