@@ -12,4 +12,6 @@ mod arch;
 mod cli;
 mod escape;
 mod generated;
+mod net;
 mod support;
+mod tools;
