@@ -89,8 +89,13 @@ pub(super) fn candidates(ctx: Ctx<'_>) -> Vec<(PathBuf, String)> {
     out
 }
 
+/// Where the layers of a cache are kept. Link-free, because it is mounted.
+fn store(ctx: Ctx<'_>, name: &str) -> PathBuf {
+    ctx.walk(&ctx.host.state_dir.join("caches").join(name)).real
+}
+
 fn redirect_store(ctx: Ctx<'_>) -> PathBuf {
-    ctx.host.state_dir.join("caches").join("redirect")
+    store(ctx, "redirect")
 }
 
 /// Where the row's directory is: what its variable names, else below home.
@@ -128,7 +133,7 @@ impl CachePlan {
                 rw: true,
             },
             Caches::Private => {
-                let store = ctx.host.state_dir.join("caches").join(name);
+                let store = store(ctx, name);
                 for sub in ["upper", "work", "plain"] {
                     self.state_dirs.push(store.join(sub));
                 }

@@ -208,7 +208,7 @@ pub struct Plan {
     pub caches: Vec<CacheUse>,
     /// What this plan cannot hold.
     pub gaps: Vec<Gap>,
-    /// One notice each, final wording without prefix.
+    /// One notice each, final wording without prefix; beside those of the policy.
     pub notices: Vec<String>,
     /// Answers of `check` and `explain`.
     pub rules: RuleBook,

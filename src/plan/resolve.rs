@@ -12,7 +12,7 @@ use super::rules::{ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::{
     Gap, Mount, NetworkPlan, Pin, Plan, PlanError, RuleBook, book, denies, env, etc_files, gaps,
-    grants, order, secrets, worktree,
+    grants, order, secrets, view, worktree,
 };
 use crate::host::fs_view::Kind;
 use crate::host::{FsView, HostFacts};
@@ -45,7 +45,7 @@ impl Plan {
             hint_file: policy.net.hint_file.clone(),
         };
         let files = if policy.fs.disabled {
-            FilePlan::disabled()
+            FilePlan::disabled(ctx)
         } else {
             files(ctx, argv)?
         };
@@ -68,17 +68,23 @@ pub(super) struct FilePlan {
 
 impl FilePlan {
     /// `filesystem.disabled`: every path rule falls, mandatory ones included (semantics 16). /proc is still the child's own.
-    fn disabled() -> Self {
+    fn disabled(ctx: Ctx<'_>) -> Self {
+        let mut mounts = vec![
+            Mount::Bind {
+                src: PathBuf::from("/"),
+                dst: PathBuf::from("/"),
+            },
+            Mount::Proc {
+                dst: PathBuf::from("/proc"),
+            },
+        ];
+        // No path rule of the user's, but part of keeping uid 0 an ordinary user (D10).
+        mounts.extend(view::settings(ctx).map(|p| Mount::RoBind {
+            src: p.clone(),
+            dst: p,
+        }));
         Self {
-            mounts: vec![
-                Mount::Bind {
-                    src: PathBuf::from("/"),
-                    dst: PathBuf::from("/"),
-                },
-                Mount::Proc {
-                    dst: PathBuf::from("/proc"),
-                },
-            ],
+            mounts,
             pins: Vec::new(),
             writable: vec![PathBuf::from("/")],
             state_dirs: Vec::new(),
@@ -163,13 +169,7 @@ fn assemble(
         argv: argv.to_vec(),
         state_dirs: files.state_dirs,
         gaps: files.gaps,
-        notices: ctx
-            .policy
-            .notices
-            .iter()
-            .cloned()
-            .chain(files.notices)
-            .collect(),
+        notices: files.notices,
         rules: files.rules,
     }
 }

@@ -28,6 +28,10 @@ const RUN_LINKS: [&str; 3] = [
 /// Private directories and their modes.
 const PRIVATE: [(&str, u32); 3] = [("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/run", 0o755)];
 
+/// Kernel settings that uid 0 may write without any capability, because it owns the files (`core_pattern` names a program the host
+/// runs). bubblewrap 0.8.0 covers a directory of /proc only where access(2) calls the directory itself writable, which these are not.
+const SETTINGS: [&str; 4] = ["/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"];
+
 /// The base tree, and the walks whose links have to exist inside.
 pub(super) struct Base {
     /// Planned so far.
@@ -48,9 +52,27 @@ pub(super) fn base(ctx: Ctx<'_>) -> Base {
     }
     base.tree.put("/dev", Node::Dev);
     base.tree.put("/proc", Node::Proc);
+    for path in settings(ctx) {
+        base.tree.put(
+            path.clone(),
+            Node::Host {
+                src: path,
+                rw: false,
+            },
+        );
+    }
     privates(ctx, &mut base);
     home(ctx, &mut base);
     base
+}
+
+/// Directories of the fresh /proc that get a read-only mount of their own.
+pub(super) fn settings(ctx: Ctx<'_>) -> impl Iterator<Item = PathBuf> {
+    SETTINGS
+        .iter()
+        .filter(move |_| ctx.host.uid == 0)
+        .map(PathBuf::from)
+        .filter(move |p| ctx.fs.kind(p) == Some(Kind::Dir))
 }
 
 fn host_root() -> Node {

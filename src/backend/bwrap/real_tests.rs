@@ -183,7 +183,8 @@ fn a_bound_run_sees_its_bind_and_nothing_else() {
             &p,
             &w.host(),
             "pwd; touch here && echo wrote; cat ../sib ~/x; ls -A ~; mktemp >/dev/null && echo tmp; id -un; grep CapEff /proc/self/status; \
-             for d in / ~ /usr /etc /sys; do touch $d/t 2>/dev/null && echo BAD $d; done; ls /proc | grep -c '^[0-9]'; cat /run/ccbox; exit 0",
+             for d in / ~ /usr /etc /sys; do touch $d/t 2>/dev/null && echo BAD $d; done; \
+             for f in sys/kernel/core_pattern sysrq-trigger irq/default_smp_affinity; do ( exec 3>>/proc/$f ) 2>/dev/null && echo BAD $f; done; ls /proc | grep -c '^[0-9]'; cat /run/ccbox; exit 0",
         );
         assert!(got.ok, "{}", got.err);
         assert!(

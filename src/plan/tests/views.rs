@@ -110,6 +110,28 @@ fn co6_d16_resolver_and_certificates_lead_somewhere() {
 }
 
 #[test]
+fn uid_0_configures_no_kernel() {
+    let fs = debian()
+        .file("/proc/sys/kernel/core_pattern", "core")
+        .dir("/proc/irq/1");
+    let mut host = facts();
+    host.uid = 0;
+    let mut p = dev();
+    for disabled in [false, true] {
+        p.fs.disabled = disabled;
+        let plan = planned(&p, &host, &fs);
+        for at in ["/proc/sys", "/proc/irq"] {
+            assert!(
+                matches!(mounts_at(&plan, at)[..], [Mount::RoBind { .. }]),
+                "{at}"
+            );
+        }
+        assert!(mounts_at(&plan, "/proc/bus").is_empty());
+    }
+    assert!(mounts_at(&planned(&dev(), &facts(), &fs), "/proc/sys").is_empty());
+}
+
+#[test]
 fn semantics_11_other_homes() {
     let fs = debian()
         .dir("/home/linuxbrew/.linuxbrew")
