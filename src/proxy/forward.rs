@@ -16,7 +16,8 @@ pub(super) async fn serve(client: TcpStream, port: u16, shared: &Shared, _seat: 
             port,
         };
         if let Ok(upstream) = shared.dialer.dial(&to).await {
-            tunnel::run(client, upstream, Early::default(), shared.unsent()).await;
+            // A port of this machine, whatever is asked for inside.
+            let _ = tunnel::run(client, upstream, Early::default(), None, shared.unsent()).await;
             return;
         }
     }

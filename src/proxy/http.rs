@@ -23,7 +23,7 @@ use super::head;
 use super::refusal::{self, Body, Refusal, empty};
 use super::server::{Seat, Shared, Unsent};
 use super::tunnel::{self, Early};
-use super::upstream::{self, Upstream};
+use super::upstream::{self, Unanswered, Upstream};
 use crate::policy::host::Authority;
 
 /// A client has this long to send a request head, and as long between two requests.
@@ -71,40 +71,44 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat
 
 impl Client {
     async fn handle(&self, request: Request<Incoming>) -> Response<Body> {
-        let result = if self
-            .shared
-            .token
-            .as_ref()
-            .is_some_and(|t| !t.accepts_header(request.headers()))
-        {
-            Err((Refusal::Login, request))
-        } else {
-            match target(&request) {
-                Err(refusal) => Err((refusal, request)),
-                // Before the body is touched: a refused upload must not be asked for with `100 Continue`.
-                Ok(to) => match self.shared.dialer.decide(&to) {
-                    Err(denial) => Err((Refusal::Policy(to, denial), request)),
-                    Ok(_) if request.method() == Method::CONNECT => {
-                        return self
-                            .connect(to, request)
-                            .await
-                            .unwrap_or_else(|refusal| self.refuse(&refusal));
-                    }
-                    Ok(_) => {
-                        return self
-                            .forward(to, request)
-                            .await
-                            .unwrap_or_else(|refusal| self.refuse(&refusal));
-                    }
-                },
-            }
-        };
-        match result {
+        let expects = request.headers().contains_key(EXPECT);
+        match self.answer(request).await {
             Ok(response) => response,
-            Err((refusal, request)) => {
-                drain(request).await;
+            Err(Unanswered { refusal, request }) => {
+                // Not where the client waits for `100 Continue`: asking for the body would send it.
+                if let Some(request) = request.filter(|_| !expects) {
+                    drain(request.into_body()).await;
+                }
                 self.refuse(&refusal)
             }
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Unanswered> {
+        // Before the body is touched: a refused upload must not be asked for.
+        match self.admit(&request) {
+            Ok(to) if request.method() == Method::CONNECT => Ok(self.connect(to, request).await?),
+            Ok(to) => self.forward(to, request).await,
+            Err(refusal) => Err(Unanswered {
+                refusal,
+                request: Some(request)
+                    .filter(|r| r.method() != Method::CONNECT)
+                    .map(|r| r.map(BodyExt::boxed)),
+            }),
+        }
+    }
+
+    /// Who asks, where to, and whether the first gate lets it through.
+    fn admit(&self, request: &Request<Incoming>) -> Result<Authority, Refusal> {
+        if let Some(token) = &self.shared.token
+            && !token.accepts_header(request.headers())
+        {
+            return Err(Refusal::Login);
+        }
+        let to = target(request)?;
+        match self.shared.dialer.decide(&to) {
+            Ok(_) => Ok(to),
+            Err(denial) => Err(Refusal::Policy(to, denial)),
         }
     }
 
@@ -128,7 +132,7 @@ impl Client {
             .await
             .map_err(|e| Refusal::dial(&to, e))?;
         let upgrade = hyper::upgrade::on(request);
-        let unsent = self.shared.unsent();
+        let shared = Arc::clone(&self.shared);
         let seat = Arc::clone(&self.seat);
         tokio::spawn(async move {
             let Some((client, from_client)) = raw(upgrade).await else {
@@ -138,7 +142,7 @@ impl Client {
                 from_client,
                 from_upstream: Bytes::new(),
             };
-            tunnel::run(client, upstream, early, unsent).await;
+            shared.tunnel(&to, client, upstream, early).await;
             drop(seat);
         });
         Ok(Response::new(empty()))
@@ -149,7 +153,7 @@ impl Client {
         &self,
         to: Authority,
         mut request: Request<Incoming>,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> Result<Response<Body>, Unanswered> {
         let client_switch = hyper::upgrade::on(&mut request);
         let protocol = head::wanted_upgrade(request.method(), request.headers());
         let (mut parts, body) = request.into_parts();
@@ -168,10 +172,7 @@ impl Client {
         };
         let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         if switching && protocol.is_none() {
-            return Err(Refusal::Upstream(
-                to,
-                "it switched protocols unasked".to_owned(),
-            ));
+            return Err(Refusal::Upstream(to, "it switched protocols unasked".to_owned()).into());
         }
         head::incoming_response(response.headers_mut(), switching)
             .map_err(|e| Refusal::Upstream(to, e.to_string()))?;
@@ -188,7 +189,8 @@ impl Client {
                         from_client,
                         from_upstream,
                     };
-                    tunnel::run(client, server, early, unsent).await;
+                    // The server has answered for its host already.
+                    let _ = tunnel::run(client, server, early, None, unsent).await;
                 }
                 drop(seat);
             });
@@ -239,12 +241,8 @@ fn origin_form(uri: &Uri) -> Result<Uri, Refusal> {
     Uri::try_from(path).map_err(|e| Refusal::Malformed(e.to_string()))
 }
 
-/// Reads a body away, within limits. Not where the client waits for `100 Continue`: asking for the body would send it.
-async fn drain(request: Request<Incoming>) {
-    if request.headers().contains_key(EXPECT) || request.method() == Method::CONNECT {
-        return;
-    }
-    let mut body = request.into_body();
+/// Reads a body away, within limits.
+async fn drain(mut body: Body) {
     let mut left = DRAIN_BYTES;
     // When time or size run out the connection is closed on the rest.
     let _ = timeout(DRAIN_LIMIT, async {

@@ -3,6 +3,7 @@
 //! [`ProxySet::start`] turns listening sockets and an [`EgressPolicy`] into a thread that serves them; dropping the set ends it.
 //! Every way to the outside passes `dial`, and `dial` asks the policy twice: about the name, then about each address.
 
+mod client_hello;
 pub mod connect;
 mod dial;
 mod forward;
@@ -16,6 +17,7 @@ mod token;
 mod tunnel;
 mod upstream;
 mod variables;
+mod vet;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

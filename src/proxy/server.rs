@@ -14,7 +14,10 @@ use tokio::time::{sleep, timeout};
 use super::dial::Dialer;
 use super::refusal::{self, Refusal};
 use super::token::Token;
+use super::tunnel::{self, Early, Stopped};
+use super::vet::{self, Expected};
 use super::{forward, http, socks};
+use crate::policy::host::Authority;
 use crate::report::Sink;
 
 /// Connections served at once. Each may take six descriptors: two sockets and two pipes.
@@ -61,6 +64,29 @@ impl Shared {
     pub(super) fn unsent(&self) -> Unsent {
         self.unsent.count.fetch_add(1, Ordering::Relaxed);
         Unsent(Arc::clone(&self.unsent))
+    }
+
+    /// Serves a tunnel that was allowed for `to`, to its end.
+    pub(super) async fn tunnel(
+        &self,
+        to: &Authority,
+        client: TcpStream,
+        upstream: TcpStream,
+        early: Early,
+    ) {
+        let expected = Expected {
+            to,
+            dialer: &self.dialer,
+        };
+        let unsent = self.unsent();
+        if let Err(stopped) = tunnel::run(client, upstream, early, Some(expected), unsent).await {
+            let Stopped {
+                mut client,
+                violated,
+            } = *stopped;
+            refusal::report(&*self.sink, violated.target, &violated.denial);
+            farewell(&mut client, &vet::ALERT).await;
+        }
     }
 
     /// Where a forwarded port leads.

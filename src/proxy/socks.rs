@@ -16,7 +16,7 @@ use super::dial::DialError;
 use super::refusal;
 use super::server::{Seat, Shared, farewell};
 use super::socks_wire::{self as wire, Destination, Parsed, Reply, WireError};
-use super::tunnel::{self, Early};
+use super::tunnel::Early;
 use crate::policy::address;
 use crate::policy::egress::{Denial, DenyReason};
 use crate::policy::host::{Authority, Host};
@@ -36,13 +36,13 @@ pub(super) async fn serve(mut stream: TcpStream, shared: &Shared, _seat: &Arc<Se
         Ok(Err(Handshake::Close)) | Err(_) => return,
     };
     match connect(&request, shared).await {
-        Ok(upstream) => {
+        Ok((to, upstream)) => {
             if stream.write_all(&Reply::Succeeded.bytes()).await.is_ok() {
                 let early = Early {
                     from_client: buffer.freeze(),
                     from_upstream: Bytes::new(),
                 };
-                tunnel::run(stream, upstream, early, shared.unsent()).await;
+                shared.tunnel(&to, stream, upstream, early).await;
             }
         }
         Err(reply) => farewell(&mut stream, &reply.bytes()).await,
@@ -129,7 +129,10 @@ async fn read<T>(
     }
 }
 
-async fn connect(request: &wire::Request, shared: &Shared) -> Result<TcpStream, Reply> {
+async fn connect(
+    request: &wire::Request,
+    shared: &Shared,
+) -> Result<(Authority, TcpStream), Reply> {
     let host = match &request.to {
         Destination::Ip(ip) => Ok(Host::Ip(address::canonical(*ip))),
         Destination::Name(name) => Host::parse(name),
@@ -152,7 +155,7 @@ async fn connect(request: &wire::Request, shared: &Shared) -> Result<TcpStream, 
         host,
         port: request.port,
     };
-    shared.dialer.dial(&to).await.map_err(|e| match e {
+    let dialled = shared.dialer.dial(&to).await.map_err(|e| match e {
         DialError::Denied(denial) => {
             refusal::report(&*shared.sink, to.to_string(), &denial);
             Reply::NotAllowed
@@ -161,7 +164,8 @@ async fn connect(request: &wire::Request, shared: &Shared) -> Result<TcpStream, 
         DialError::Unreachable(..) => Reply::Refused,
         DialError::ResolveTimeout(_) | DialError::ConnectTimeout(_) => Reply::Expired,
         DialError::Loop(_) => Reply::Failure,
-    })
+    })?;
+    Ok((to, dialled))
 }
 
 /// A name that did not parse, for the report, which escapes it. What stands before an `@` may be a password.

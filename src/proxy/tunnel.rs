@@ -16,6 +16,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::vet::{Expected, VetError, Violated};
 use crate::sys::splice::Pipe;
 
 /// Bytes a direction carries by copying before it gets a pipe: short connections never pay for one.
@@ -40,8 +41,15 @@ pub(super) struct Early {
     pub(super) from_upstream: Bytes,
 }
 
-/// Carries bytes until both directions have ended. `uploaded` is dropped when the client's bytes are all sent on.
-pub(super) async fn run<G>(client: TcpStream, upstream: TcpStream, early: Early, uploaded: G) {
+/// Carries bytes until both directions have ended. `uploaded` is dropped when the client's bytes are all sent on; `expected` is
+/// what the tunnel was allowed for, where that is to be checked.
+pub(super) async fn run<G>(
+    client: TcpStream,
+    upstream: TcpStream,
+    early: Early,
+    expected: Option<Expected<'_>>,
+    uploaded: G,
+) -> Result<(), Box<Stopped>> {
     for socket in [&client, &upstream] {
         // Latency only: a tunnel without these still works.
         let _ = socket.set_nodelay(true);
@@ -49,30 +57,64 @@ pub(super) async fn run<G>(client: TcpStream, upstream: TcpStream, early: Early,
     }
     let activity = Activity::new();
     let up = async {
-        let result = carry(&client, &upstream, early.from_client, &activity).await;
+        let first = match expected {
+            Some(expected) => expected.vet(&client, early.from_client).await?,
+            None => early.from_client,
+        };
+        let end = carry(&client, &upstream, first, &activity).await?;
         drop(uploaded);
-        result
+        Ok::<_, VetError>(end)
     };
-    let down = carry(&upstream, &client, early.from_upstream, &activity);
+    let down = async {
+        let end = carry(&upstream, &client, early.from_upstream, &activity).await?;
+        Ok(end)
+    };
     let result = tokio::select! {
-        result = async { tokio::try_join!(up, down) } => result.map(|_| ()),
-        () = activity.idle() => Err(io::ErrorKind::TimedOut.into()),
+        result = async { tokio::try_join!(up, down) } => result,
+        () = activity.idle() => Err(VetError::Broken),
     };
-    if result.is_err() {
-        let _ = client.set_zero_linger();
-        let _ = upstream.set_zero_linger();
+    match result {
+        Ok((End::Whole, End::Whole)) => Ok(()),
+        Ok(_) | Err(VetError::Broken) => {
+            let _ = client.set_zero_linger();
+            let _ = upstream.set_zero_linger();
+            Ok(())
+        }
+        Err(VetError::Denied(violated)) => {
+            let _ = upstream.set_zero_linger();
+            Err(Box::new(Stopped { client, violated }))
+        }
     }
 }
 
-/// One direction, to its end, which is passed on.
+/// A tunnel that the policy stopped, with the client still to be told.
+#[derive(Debug)]
+pub(super) struct Stopped {
+    pub(super) client: TcpStream,
+    pub(super) violated: Box<Violated>,
+}
+
+/// How a direction ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Everything arrived, and the end was passed on.
+    Whole,
+    /// The receiver takes no more. The other direction goes on: a server that answers before it has read everything and closes
+    /// is still heard.
+    Cut,
+}
+
+/// One direction, to its end. An error is one of reading: the sender broke off.
 async fn carry(
     from: &TcpStream,
     to: &TcpStream,
     early: Bytes,
     activity: &Activity,
-) -> io::Result<()> {
+) -> io::Result<End> {
     if !early.is_empty() {
-        write_all(to, &early).await?;
+        if write_all(to, &early).await.is_err() {
+            return Ok(End::Cut);
+        }
         activity.touch();
     }
     drop(early);
@@ -87,52 +129,78 @@ async fn carry(
             Some(Some(pipe)) => splice_some(from, to, pipe).await?,
             Some(None) | None => copy_some(from, to).await?,
         };
-        if moved == 0 {
-            // ENOTCONN: the other side is gone altogether, and its own direction reports that.
-            let _ = shutdown(to.as_raw_fd(), Shutdown::Write);
-            return Ok(());
+        match moved {
+            Moved::Some(n) => {
+                total = total.saturating_add(n);
+                activity.touch();
+            }
+            Moved::End => {
+                // ENOTCONN: the other side is gone altogether, and its own direction reports that.
+                let _ = shutdown(to.as_raw_fd(), Shutdown::Write);
+                return Ok(End::Whole);
+            }
+            Moved::Refused => return Ok(End::Cut),
         }
-        total = total.saturating_add(moved);
-        activity.touch();
     }
 }
 
-async fn copy_some(from: &TcpStream, to: &TcpStream) -> io::Result<u64> {
+/// One step of a direction.
+enum Moved {
+    Some(u64),
+    End,
+    /// The receiver takes no more.
+    Refused,
+}
+
+impl Moved {
+    fn of(read: usize, written: &io::Result<()>) -> Self {
+        match (read, written) {
+            (0, _) => Self::End,
+            (n, Ok(())) => Self::Some(n as u64),
+            (_, Err(_)) => Self::Refused,
+        }
+    }
+}
+
+async fn copy_some(from: &TcpStream, to: &TcpStream) -> io::Result<Moved> {
     loop {
         from.readable().await?;
-        let step = SCRATCH.with_borrow_mut(|buffer| {
+        let step: io::Result<_> = SCRATCH.with_borrow_mut(|buffer| {
             let n = from.try_read(buffer)?;
             let data = buffer.get(..n).unwrap_or_default();
             let written = match to.try_write(data) {
-                Ok(written) => written,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => 0,
-                Err(e) => return Err(e),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(0),
+                other => other,
             };
-            Ok((n, data.get(written..).unwrap_or_default().to_vec()))
+            Ok((
+                n,
+                written.map(|w| data.get(w..).unwrap_or_default().to_vec()),
+            ))
         });
         match step {
-            Ok((n, rest)) => {
-                write_all(to, &rest).await?;
-                return Ok(n as u64);
-            }
+            Ok((n, Ok(rest))) => return Ok(Moved::of(n, &write_all(to, &rest).await)),
+            Ok((n, Err(e))) => return Ok(Moved::of(n, &Err(e))),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) => return Err(e),
         }
     }
 }
 
-async fn splice_some(from: &TcpStream, to: &TcpStream, pipe: &Pipe) -> io::Result<u64> {
+async fn splice_some(from: &TcpStream, to: &TcpStream, pipe: &Pipe) -> io::Result<Moved> {
     let n = from
         .async_io(Interest::READABLE, || pipe.fill(from.as_fd()))
         .await?;
-    let mut left = n;
+    Ok(Moved::of(n, &drain(pipe, to, n).await))
+}
+
+async fn drain(pipe: &Pipe, to: &TcpStream, mut left: usize) -> io::Result<()> {
     while left > 0 {
-        left -= to
+        let n = to
             .async_io(Interest::WRITABLE, || pipe.drain(to.as_fd(), left))
-            .await?
-            .min(left);
+            .await?;
+        left = left.saturating_sub(n);
     }
-    Ok(n as u64)
+    Ok(())
 }
 
 async fn write_all(to: &TcpStream, mut data: &[u8]) -> io::Result<()> {

@@ -51,13 +51,29 @@ impl Upstream {
     }
 }
 
+/// No answer, and the request if none of it was sent.
+#[derive(Debug)]
+pub(super) struct Unanswered {
+    pub(super) refusal: Refusal,
+    pub(super) request: Option<Request<Body>>,
+}
+
+impl From<Refusal> for Unanswered {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            refusal,
+            request: None,
+        }
+    }
+}
+
 /// Sends a request over the kept connection if there is one for this authority, else over a new one, and keeps it.
 pub(super) async fn send(
     dialer: &Dialer,
     kept: &mut Option<Upstream>,
     to: &Authority,
     mut request: Request<Body>,
-) -> Result<Response<Incoming>, Refusal> {
+) -> Result<Response<Incoming>, Unanswered> {
     if let Some(mut upstream) = kept.take()
         && upstream.is_ready_for(to).await
     {
@@ -71,11 +87,19 @@ pub(super) async fn send(
             // (RFC 9110 §9.2.2), goes over a new one.
             Err(mut error) => match error.take_message().or(spare) {
                 Some(unsent) => request = unsent,
-                None => return Err(Refusal::Upstream(to.clone(), reason(error.error()))),
+                None => return Err(Refusal::Upstream(to.clone(), reason(error.error())).into()),
             },
         }
     }
-    let mut upstream = Upstream::dial(dialer, to).await?;
+    let mut upstream = match Upstream::dial(dialer, to).await {
+        Ok(upstream) => upstream,
+        Err(refusal) => {
+            return Err(Unanswered {
+                refusal,
+                request: Some(request),
+            });
+        }
+    };
     let response = upstream
         .sender
         .send_request(request)

@@ -298,17 +298,30 @@ fn nothing_is_read_after_a_refused_connect() {
 /// A client that sends all of its body before it looks for the answer still gets it.
 #[test]
 fn a_refused_upload_sees_the_answer() {
-    let f = fixture(&[], &[]);
-    let mut request =
-        b"POST http://denied.test/ HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n".to_vec();
-    request.resize(request.len() + 4_000_000, b'x');
-    let answer = String::from_utf8(f.exchange(&request)).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
-    // One that asks first is not asked for it.
-    let answer = f.exchange_text(
-        "POST http://denied.test/ HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4000000\r\n\r\n",
-    );
-    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    let f = fixture(&["priv.test", "nosuch.test"], &[]);
+    // Refused by name, by address, and not to be had.
+    for (host, status) in [
+        ("denied.test", 403),
+        ("priv.test", 403),
+        ("nosuch.test", 502),
+    ] {
+        let head = format!("POST http://{host}/ HTTP/1.1\r\nHost: x\r\n");
+        let mut request = format!("{head}Content-Length: 4000000\r\n\r\n").into_bytes();
+        request.resize(request.len() + 4_000_000, b'x');
+        let answer = String::from_utf8(f.exchange(&request)).unwrap();
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+        // One that asks first is not asked for it.
+        let answer = f.exchange_text(&format!(
+            "{head}Expect: 100-continue\r\nContent-Length: 9\r\n\r\n"
+        ));
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+    }
 }
 
 /// CR-4, where the namespace is not the boundary.

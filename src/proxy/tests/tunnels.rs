@@ -191,3 +191,107 @@ fn dropping_the_set_does_not_wait_for_answers() {
     drop(f.set.take());
     assert!(start.elapsed() < PATIENCE / 2);
 }
+
+/// A server that answers before it has read everything, and closes, is still heard.
+#[test]
+fn an_early_answer_to_an_unfinished_upload() {
+    let server = Server::start(|mut s, _| {
+        let mut first = [0; 1000];
+        s.read_exact(&mut first).unwrap();
+        s.write_all(b"413 too large\n").unwrap();
+        s.shutdown(Shutdown::Write).unwrap();
+        // Unread bytes make this close a reset.
+        std::thread::sleep(Duration::from_millis(100));
+    });
+    let f = fixture(&["private allowed.test"], &[]);
+    let mut s = connect(&f, &format!("allowed.test:{}", server.port), b"");
+    head(&mut s);
+    s.set_write_timeout(Some(Duration::from_millis(300)))
+        .unwrap();
+    let data = pattern(1 << 20);
+    while s.write(&data).is_ok() {}
+    assert_eq!(read_until(&mut s, b"\n"), "413 too large\n");
+}
+
+/// A tunnel for one name must not ask the TLS server for another.
+#[test]
+fn tls_names_in_tunnels() {
+    use crate::proxy::client_hello::tests::hello;
+
+    let server = Server::start(|mut s, _| {
+        let mut buffer = [0; 600];
+        let n = s.read(&mut buffer).unwrap_or(0);
+        let _ = s.write_all(format!("GOT {n}\n").as_bytes());
+    });
+    let port = server.port;
+    let f = fixture(
+        &[
+            "private allowed.test",
+            "private api.allowed.test",
+            &format!("localhost:{port}"),
+            &format!("127.0.0.1:{port}"),
+        ],
+        &["bad.test"],
+    );
+    for (target, name, passes) in [
+        ("allowed.test", Some("allowed.test"), true),
+        ("allowed.test", Some("ALLOWED.Test"), true),
+        // allowed as well: the client could have asked for it
+        ("allowed.test", Some("api.allowed.test"), true),
+        ("allowed.test", Some("evil.test"), false),
+        ("allowed.test", Some("bad.test"), false),
+        ("allowed.test", Some("allowed.test\0.evil.test"), false),
+        ("allowed.test", Some("127.0.0.1"), true),
+        ("allowed.test", Some("10.0.0.1"), false),
+        ("allowed.test", None, false),
+        ("localhost", None, true),
+        ("localhost", Some("evil.test"), false),
+        ("127.0.0.1", Some("evil.test"), true),
+        ("127.0.0.1", None, true),
+    ] {
+        let hello = hello(name);
+        for early in [true, false] {
+            let target = format!("{target}:{port}");
+            let mut s = connect(&f, &target, if early { &hello } else { b"" });
+            assert_eq!(head(&mut s), "HTTP/1.1 200 OK\r\n\r\n");
+            if !early {
+                // In pieces, so that the verdict has to wait.
+                let (one, two) = hello.split_at(hello.len() / 2);
+                s.write_all(one).unwrap();
+                std::thread::sleep(Duration::from_millis(10));
+                let _ = s.write_all(two);
+            }
+            let answer = read_to_end(&mut s);
+            if passes {
+                assert!(answer.starts_with(b"GOT "), "{target} {name:?}: {answer:?}");
+            } else {
+                assert_eq!(answer, crate::proxy::vet::ALERT, "{target} {name:?}");
+            }
+        }
+    }
+    let mut said = f.violations();
+    said.dedup();
+    insta::assert_snapshot!(said.join("\n").replace(&port.to_string(), "PORT"), @r#"
+    evil.test:PORT: not on the allow list (TLS name in a tunnel to allowed.test:PORT) | [network] allowed_domains = ["evil.test:PORT"]
+    bad.test:PORT: denied_domains "bad.test" (/w/spec.toml:5) (TLS name in a tunnel to allowed.test:PORT) | remove /w/spec.toml:5
+    allowed.test:PORT: TLS client hello with a malformed server name | -
+    10.0.0.1:PORT: not on the allow list (TLS name in a tunnel to allowed.test:PORT) | [network] allowed_domains = ["10.0.0.1:PORT"]
+    allowed.test:PORT: TLS client hello without a server name | -
+    evil.test:PORT: not on the allow list (TLS name in a tunnel to localhost:PORT) | [network] allowed_domains = ["evil.test:PORT"]
+    "#);
+}
+
+#[test]
+fn a_broken_hello_does_not_pass() {
+    let server = Server::banner();
+    let f = fixture(&["private allowed.test"], &[]);
+    let target = format!("allowed.test:{}", server.port);
+    let mut s = connect(&f, &target, b"\x16\x03\x01\x00\x05\x02\x00\x00\x00\x00");
+    head(&mut s);
+    let answer = read_to_end(&mut s);
+    assert!(answer.ends_with(&crate::proxy::vet::ALERT), "{answer:?}");
+    assert_eq!(
+        f.violations(),
+        [format!("{target}: malformed TLS client hello | -")]
+    );
+}
