@@ -20,6 +20,7 @@ mod paths;
 mod resolve;
 mod rules;
 mod secrets;
+mod spellings;
 mod tree;
 mod view;
 mod worktree;

@@ -126,9 +126,9 @@ pub(super) fn collect(
     let trees = worktree::grants(ctx, mandatory::places(ctx, &granted), &granted);
     granted.extend(trees);
     let mandatory = mandatory::collect(ctx, &granted);
+    let (denied, mut hides) = denies::collect(ctx, &granted)?;
     let mut nevers = mandatory.nevers.clone();
-    nevers.extend(denies::nevers(ctx)?);
-    let mut hides = denies::hides(ctx)?;
+    nevers.extend(denied);
     hides.extend(secrets::collect(ctx, &granted));
     let rules = Rules {
         grants: granted,

@@ -274,6 +274,26 @@ fn semantics_5_reads() {
 }
 
 #[test]
+fn semantics_3_denies_fold_case_and_grants_do_not() {
+    let fs = debian()
+        .file("/home/me/proj/Secret.TXT", "S")
+        .file("/home/me/proj/SUB/prot", "K")
+        .file("/home/me/proj/straße/f", "K")
+        .dir("/home/me/other")
+        .dir("/home/me/OTHER");
+    let mut p = ws();
+    p.fs.deny_read.push(entry("/home/me/proj/secret.txt"));
+    p.fs.protected.push(entry("/home/me/proj/sub/PROT"));
+    p.fs.deny_write.push(entry("/home/me/proj/STRAßE"));
+    p.fs.allow_write.push(entry("/home/me/other"));
+    let plan = planned(&p, &facts(), &fs);
+    assert!(!can_read(&plan, "/home/me/proj/Secret.TXT"));
+    assert!(!can_write(&plan, "/home/me/proj/SUB/prot"));
+    assert!(!can_write(&plan, "/home/me/proj/straße/f"));
+    assert!(can_write(&plan, "/home/me/other/x") && !can_write(&plan, "/home/me/OTHER/x"));
+}
+
+#[test]
 fn fr3_the_working_directory_is_never_another_one() {
     let fs = debian().file("/home/me/sib", "S");
     let mut p = ws();
