@@ -6,6 +6,7 @@ mod book;
 mod caches;
 pub mod check;
 mod context;
+mod crowds;
 mod denies;
 mod env;
 mod etc_files;

@@ -11,8 +11,8 @@ use super::paths::walk;
 use super::rules::{ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::{
-    Gap, Mount, NetworkPlan, Pin, Plan, PlanError, RuleBook, book, denies, env, etc_files, gaps,
-    grants, order, secrets, view, worktree,
+    Gap, Mount, NetworkPlan, Pin, Plan, PlanError, RuleBook, book, crowds, denies, env, etc_files,
+    gaps, grants, order, secrets, view, worktree,
 };
 use crate::host::fs_view::Kind;
 use crate::host::{FsView, HostFacts};
@@ -99,21 +99,24 @@ impl FilePlan {
 /// Rules → tree → mounts.
 pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanError> {
     let mut notices = Vec::new();
-    let (rules, mandatory) = collect(ctx, &mut notices)?;
+    let (mut rules, mandatory) = collect(ctx, &mut notices)?;
+    let single = crowds::merge(ctx, &mut rules, &mut notices);
     let layout = layout::build(ctx, &rules)?;
     visible_cwd(ctx, &rules, &layout.tree)?;
     notices.extend(layout::unheld(&rules));
     notices.extend(hidden_arguments(ctx, argv, &layout.tree));
     let mut state_dirs = layout.caches.state_dirs.clone();
     state_dirs.extend(layout.own_dirs.iter().cloned());
+    let mounts = order::emit(&layout.tree);
+    crowds::bearable(mounts.len())?;
     Ok(FilePlan {
-        mounts: order::emit(&layout.tree),
+        mounts,
         pins: pins(ctx, &rules, &layout.tree),
         writable: writable(&layout.tree),
         state_dirs,
         gaps: gaps::collect(ctx, &rules, &mandatory, &layout.tree)?,
         notices,
-        rules: book::write(&rules),
+        rules: book::write(&rules, &single),
         layout: Some(layout),
     })
 }
