@@ -31,7 +31,9 @@ impl Plan {
         let memo = Memo::new(fs);
         // Most rows of the secrets table name something in the home directory that is not there.
         memo.prime(&host.home_real);
-        memo.prime(&host.home_real.join(".config"));
+        for dir in [".config", ".local/share"] {
+            memo.prime(&host.home_real.join(dir));
+        }
         let ctx = Ctx {
             policy,
             host,
