@@ -80,10 +80,10 @@ impl FsView for RealFs {
         std::fs::canonicalize(path)
     }
     fn list(&self, dir: &Path) -> Vec<OsString> {
-        let Ok(entries) = std::fs::read_dir(dir) else {
-            return Vec::new();
-        };
-        let mut names: Vec<OsString> = entries.flatten().map(|e| e.file_name()).collect();
+        // Half a directory is worse than none: a caller would take the rest for absent.
+        let names = std::fs::read_dir(dir)
+            .and_then(|entries| entries.map(|e| Ok(e?.file_name())).collect());
+        let mut names: Vec<OsString> = names.unwrap_or_default();
         names.sort();
         names
     }

@@ -6,7 +6,7 @@ use super::rules::{Named, Rules};
 use super::{BookRule, Effect, RuleBook};
 
 /// Writes down the rules for `check` and `explain`: both spellings of each deny (R25).
-pub(super) fn write(rules: &Rules) -> RuleBook {
+pub(super) fn write(rules: &Rules, single: &Rules) -> RuleBook {
     let mut out = Vec::new();
     let mut add = |effect: Effect, [real, spelled]: [&Path; 2], named: &Named| {
         for path in std::iter::once(real).chain((spelled != real).then_some(spelled)) {
@@ -18,7 +18,7 @@ pub(super) fn write(rules: &Rules) -> RuleBook {
             });
         }
     };
-    let mut nevers: Vec<_> = rules.nevers.iter().collect();
+    let mut nevers: Vec<_> = rules.nevers.iter().chain(&single.nevers).collect();
     nevers.sort_by_key(|n| n.strength);
     for n in nevers {
         add(
@@ -27,7 +27,7 @@ pub(super) fn write(rules: &Rules) -> RuleBook {
             &n.named,
         );
     }
-    for h in &rules.hides {
+    for h in rules.hides.iter().chain(&single.hides) {
         add(Effect::Hide, [&h.walk.real, &h.walk.spelled], &h.named);
     }
     for g in &rules.grants {

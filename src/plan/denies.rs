@@ -1,13 +1,24 @@
 //! Denies of the layers: protected_paths, deny_write, deny_read, and the files ccbox itself reads.
 
+use std::path::Path;
+
 use super::PlanError;
 use super::context::Ctx;
 use super::grants::exact;
-use super::rules::{Hide, Named, Never, Strength, built_in};
+use super::rules::{Grant, Hide, Named, Never, Strength, built_in};
+use super::spellings::Spellings;
 use crate::policy::{Layer, Origin};
 
-/// Write-denies of the layers and of ccbox itself.
-pub(super) fn nevers(ctx: Ctx<'_>) -> Result<Vec<Never>, PlanError> {
+/// Write-denies and read-denies of the layers and of ccbox itself.
+pub(super) fn collect(
+    ctx: Ctx<'_>,
+    grants: &[Grant],
+) -> Result<(Vec<Never>, Vec<Hide>), PlanError> {
+    let mut spellings = Spellings::new(ctx, grants);
+    Ok((nevers(ctx, &mut spellings)?, hides(ctx, &mut spellings)?))
+}
+
+fn nevers(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Result<Vec<Never>, PlanError> {
     let fs = &ctx.policy.fs;
     let mut out = Vec::new();
     for (key, list, strength) in [
@@ -16,12 +27,15 @@ pub(super) fn nevers(ctx: Ctx<'_>) -> Result<Vec<Never>, PlanError> {
     ] {
         for entry in list {
             let path = exact(entry, key)?;
-            out.push(Never {
-                walk: ctx.walk(path),
-                except: Vec::new(),
-                strength,
-                named: Named::new(key, path, &entry.origin),
-            });
+            let named = Named::new(key, path, &entry.origin);
+            for spelled in std::iter::once(path.to_path_buf()).chain(spellings.others(path)) {
+                out.push(Never {
+                    walk: ctx.walk(&spelled),
+                    except: Vec::new(),
+                    strength,
+                    named: named.clone(),
+                });
+            }
         }
     }
     for file in &fs.own_files {
@@ -38,7 +52,7 @@ pub(super) fn nevers(ctx: Ctx<'_>) -> Result<Vec<Never>, PlanError> {
     Ok(out)
 }
 
-fn own(ctx: Ctx<'_>, path: &std::path::Path, words: &str, origin: &Origin) -> Never {
+fn own(ctx: Ctx<'_>, path: &Path, words: &str, origin: &Origin) -> Never {
     Never {
         walk: ctx.walk(path),
         except: Vec::new(),
@@ -47,16 +61,18 @@ fn own(ctx: Ctx<'_>, path: &std::path::Path, words: &str, origin: &Origin) -> Ne
     }
 }
 
-/// Read-denies of the layers.
-pub(super) fn hides(ctx: Ctx<'_>) -> Result<Vec<Hide>, PlanError> {
+fn hides(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Result<Vec<Hide>, PlanError> {
     let mut out = Vec::new();
     for entry in &ctx.policy.fs.deny_read {
         let path = exact(entry, "deny_read")?;
-        out.push(Hide {
-            walk: ctx.walk(path),
-            named: Named::new("deny_read", path, &entry.origin),
-            liftable: matches!(entry.origin.layer, Layer::Profile(_)),
-        });
+        let named = Named::new("deny_read", path, &entry.origin);
+        for spelled in std::iter::once(path.to_path_buf()).chain(spellings.others(path)) {
+            out.push(Hide {
+                walk: ctx.walk(&spelled),
+                named: named.clone(),
+                liftable: matches!(entry.origin.layer, Layer::Profile(_)),
+            });
+        }
     }
     Ok(out)
 }

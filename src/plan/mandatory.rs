@@ -65,6 +65,9 @@ pub(super) fn collect(ctx: Ctx<'_>, grants: &[Grant]) -> Mandatory {
         git_rows(ctx, &dir, &mut out);
     }
     agent_home(ctx, grants, &mut out);
+    // The working directory is often a root, and a worktree's common directory is found from both sides.
+    let mut seen = BTreeSet::new();
+    out.nevers.retain(|n| seen.insert(n.walk.real.clone()));
     out
 }
 

@@ -28,26 +28,29 @@ impl<'a> Memo<'a> {
         }
     }
 
-    /// Reads a directory once, so that questions about names it lacks cost nothing. One that cannot be listed tells nothing.
+    /// Reads a directory once, so that questions about names it lacks cost nothing. An empty answer may mean that it could not be read,
+    /// and then tells nothing: taking a secret for absent would leave it open.
     pub(super) fn prime(&self, dir: &Path) {
         let names: BTreeSet<OsString> = self.fs.list(dir).into_iter().collect();
-        if !names.is_empty() {
+        if !names.is_empty() || self.kind(dir).is_none() {
             self.names.borrow_mut().insert(dir.to_path_buf(), names);
         }
     }
 
-    /// Known not to be there: a primed directory lacks the name, or the directory itself is none.
+    /// Known not to be there: a primed directory lacks the name or one of the names above it, or what is above is no directory.
     fn known_absent(&self, path: &Path) -> bool {
-        let Some(parent) = path.parent() else {
-            return false;
-        };
-        if let (Some(names), Some(name)) = (self.names.borrow().get(parent), path.file_name()) {
-            return !names.contains(name);
-        }
-        matches!(
-            self.kinds.borrow().get(parent.as_os_str()),
-            Some(None | Some(Kind::File))
-        )
+        path.ancestors().any(|at| {
+            let Some(parent) = at.parent() else {
+                return false;
+            };
+            if let (Some(names), Some(name)) = (self.names.borrow().get(parent), at.file_name()) {
+                return !names.contains(name);
+            }
+            matches!(
+                self.kinds.borrow().get(parent.as_os_str()),
+                Some(None | Some(Kind::File))
+            )
+        })
     }
 }
 
@@ -115,9 +118,23 @@ mod tests {
             .link("/h/l", "a")
             .file("/h/f", "");
         let memo = Memo::new(&fs);
-        memo.prime(Path::new("/h"));
+        for dir in ["/h", "/no", "/h/a", "/h/f", "/h/l"] {
+            memo.prime(Path::new(dir));
+        }
         for p in [
-            "/h", "/h/a", "/h/a/b", "/h/l", "/h/l/b", "/h/f", "/h/f/x", "/h/no", "/h/no/x", "/q",
+            "/h",
+            "/h/a",
+            "/h/a/b",
+            "/h/l",
+            "/h/l/b",
+            "/h/f",
+            "/h/f/x",
+            "/h/no",
+            "/h/no/x",
+            "/h/no/x/y",
+            "/h/a/b/c",
+            "/no/x/y",
+            "/q",
             "/",
         ] {
             for _ in 0..2 {

@@ -11,8 +11,8 @@ use super::paths::walk;
 use super::rules::{ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::{
-    Gap, Mount, NetworkPlan, Pin, Plan, PlanError, RuleBook, book, denies, env, etc_files, gaps,
-    grants, order, secrets, view, worktree,
+    Gap, Mount, NetworkPlan, Pin, Plan, PlanError, RuleBook, book, crowds, denies, env, etc_files,
+    gaps, grants, order, secrets, view, worktree,
 };
 use crate::host::fs_view::Kind;
 use crate::host::{FsView, HostFacts};
@@ -31,7 +31,9 @@ impl Plan {
         let memo = Memo::new(fs);
         // Most rows of the secrets table name something in the home directory that is not there.
         memo.prime(&host.home_real);
-        memo.prime(&host.home_real.join(".config"));
+        for dir in [".config", ".local/share"] {
+            memo.prime(&host.home_real.join(dir));
+        }
         let ctx = Ctx {
             policy,
             host,
@@ -99,21 +101,24 @@ impl FilePlan {
 /// Rules → tree → mounts.
 pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanError> {
     let mut notices = Vec::new();
-    let (rules, mandatory) = collect(ctx, &mut notices)?;
+    let (mut rules, mandatory) = collect(ctx, &mut notices)?;
+    let single = crowds::merge(ctx, &mut rules, &mut notices);
     let layout = layout::build(ctx, &rules)?;
     visible_cwd(ctx, &rules, &layout.tree)?;
     notices.extend(layout::unheld(&rules));
     notices.extend(hidden_arguments(ctx, argv, &layout.tree));
     let mut state_dirs = layout.caches.state_dirs.clone();
     state_dirs.extend(layout.own_dirs.iter().cloned());
+    let mounts = order::emit(&layout.tree);
+    crowds::bearable(mounts.len())?;
     Ok(FilePlan {
-        mounts: order::emit(&layout.tree),
+        mounts,
         pins: pins(ctx, &rules, &layout.tree),
         writable: writable(&layout.tree),
         state_dirs,
         gaps: gaps::collect(ctx, &rules, &mandatory, &layout.tree)?,
         notices,
-        rules: book::write(&rules),
+        rules: book::write(&rules, &single),
         layout: Some(layout),
     })
 }
@@ -126,9 +131,9 @@ pub(super) fn collect(
     let trees = worktree::grants(ctx, mandatory::places(ctx, &granted), &granted);
     granted.extend(trees);
     let mandatory = mandatory::collect(ctx, &granted);
+    let (denied, mut hides) = denies::collect(ctx, &granted)?;
     let mut nevers = mandatory.nevers.clone();
-    nevers.extend(denies::nevers(ctx)?);
-    let mut hides = denies::hides(ctx)?;
+    nevers.extend(denied);
     hides.extend(secrets::collect(ctx, &granted));
     let rules = Rules {
         grants: granted,
