@@ -168,7 +168,7 @@ pub struct RunArgs {
     /// Report denied reads exactly (not supported yet)
     #[arg(long)]
     pub trace: bool,
-    /// Print the backend's command line, shell-quoted, and run nothing
+    /// Print the backend's command line, shell-quoted, and run nothing; environment, filter and proxies are not part of it
     #[arg(long)]
     pub dry_run: bool,
     /// Pass an inherited descriptor on to the command

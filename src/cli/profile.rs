@@ -23,7 +23,7 @@ pub(super) fn profile(args: &ProfileArgs, specs: Vec<SpecSource>) -> Result<Endi
             let ready = prepare(HostFacts::collect()?, &args.policy, specs, &command, None)?;
             let program = PLACES.first().copied().unwrap_or("bwrap");
             let chosen = Chosen::Bwrap(program.into());
-            let net = render::net_setup(&chosen, ready.plan.network.mode);
+            let net = render::printed_setup(&chosen, ready.plan.network.mode);
             answer(&render::lines(&render::invocation(
                 &ready, &chosen, net, false,
             )))

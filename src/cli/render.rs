@@ -41,9 +41,18 @@ pub(super) fn net_setup(chosen: &Chosen, mode: NetworkMode) -> NetSetup {
     }
 }
 
+/// How a printed command line has its network: it must hold by itself when it is pasted, so the namespace is the engine's and
+/// not one that ccbox made before. `-vv` prints what is really run.
+pub(super) fn printed_setup(chosen: &Chosen, mode: NetworkMode) -> NetSetup {
+    match net_setup(chosen, mode) {
+        NetSetup::PreStage | NetSetup::Inner => NetSetup::Inner,
+        NetSetup::Host => NetSetup::Host,
+    }
+}
+
 /// The command line of `--dry-run`, one line, for bash.
 pub(super) fn command_line(ready: &Prepared, chosen: &Chosen) -> String {
-    let net = net_setup(chosen, ready.plan.network.mode);
+    let net = printed_setup(chosen, ready.plan.network.mode);
     let mut line = argv(&invocation(ready, chosen, net, false));
     line.push('\n');
     line
@@ -159,5 +168,7 @@ mod tests {
         assert_eq!(net_setup(&b, NetworkMode::Off), NetSetup::PreStage);
         assert_eq!(net_setup(&b, NetworkMode::Open), NetSetup::Host);
         assert_eq!(net_setup(&n, NetworkMode::Filtered), NetSetup::Host);
+        assert_eq!(printed_setup(&b, NetworkMode::Filtered), NetSetup::Inner);
+        assert_eq!(printed_setup(&b, NetworkMode::Open), NetSetup::Host);
     }
 }

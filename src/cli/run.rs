@@ -59,11 +59,20 @@ fn refuse_later(args: &RunArgs) -> Result<(), UsageError> {
     Ok(())
 }
 
+/// A command that cannot be seen inside ends with 127 and its one line, which says the same (semantics 30).
+fn about_the_command(notice: &str, args: &RunArgs) -> bool {
+    args.command.first().is_some_and(|name| {
+        notice.starts_with(&format!("`{}` is not visible inside", name.display()))
+    })
+}
+
 /// What the user is told before anything runs.
 fn announce(args: &RunArgs, ready: &Prepared, chosen: &Chosen, report: &Reporter) {
     let policy = &ready.loaded.policy;
     for notice in policy.notices.iter().chain(&ready.plan.notices) {
-        report.notice(notice);
+        if !about_the_command(notice, args) {
+            report.notice(notice);
+        }
     }
     for notice in &policy.loud_notices {
         report.loud_notice(notice);

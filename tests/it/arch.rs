@@ -231,8 +231,9 @@ fn says_why(above: &[&str]) -> bool {
         if line.contains("SAFETY:") || line.contains("# Safety") {
             return true;
         }
-        let goes_on =
-            line.starts_with("//") || line.starts_with("#[") || line.ends_with(['=', '(', ',']);
+        // A line in the middle of the statement the block is part of.
+        let ended = line.is_empty() || line.ends_with([';', '{', '}']);
+        let goes_on = line.starts_with("//") || line.starts_with("#[") || !ended;
         if !goes_on {
             return false;
         }
@@ -310,5 +311,6 @@ fn the_scanner_sees_what_it_should() {
     assert_eq!(without_comment("let q = '\"'; unsafe"), "let q = ; unsafe");
     assert!(says_why(&["// SAFETY: why,", "// and more"]));
     assert!(says_why(&["// SAFETY: why", "let x ="]));
+    assert!(says_why(&["// SAFETY: why", "f(", "x", ".map("]));
     assert!(!says_why(&["// SAFETY: why", "let y = 1;"]));
 }

@@ -13,5 +13,6 @@ mod cli;
 mod escape;
 mod generated;
 mod net;
+mod run;
 mod support;
 mod tools;

@@ -1,4 +1,3 @@
-use super::super::args::Command;
 use super::*;
 use std::os::unix::ffi::OsStrExt;
 
@@ -63,6 +62,37 @@ fn arguments_that_are_not_utf8_arrive_as_they_are() {
     };
     assert_eq!(r.policy.rw[0].as_bytes(), b"/a\xff");
     assert_eq!(r.command[1].as_bytes(), b"\xfe");
+}
+
+#[test]
+fn the_short_way_understands_what_the_tree_does() {
+    let table: [&[&str]; 9] = [
+        &["run", "true"],
+        &["run"],
+        &["run", "--"],
+        &[
+            "run", "-vv", "-f", "a", "-p", "b=1", "-f", "c", "--", "x", "--", "-y",
+        ],
+        &["run", "--rw=/x", "--keep-fd", "7", "make", "-j8", "--", "x"],
+        &["run", "--help"],
+        &["run", "--quite", "x"],
+        &["run", "-q", "-v", "x"],
+        &["check", "read", "x"],
+    ];
+    for args in table {
+        let argv = os(args);
+        let long = command().try_get_matches_from(&argv).ok().and_then(|m| {
+            let (name, sub) = m.subcommand()?;
+            (name == "run").then(|| (RunArgs::from_arg_matches(sub).unwrap(), specs_in_order(sub)))
+        });
+        let short = plain_run(&argv).map(|call| {
+            let Command::Run(r) = call.cli.command else {
+                panic!("{args:?}");
+            };
+            (r, call.specs)
+        });
+        assert_eq!(format!("{short:?}"), format!("{long:?}"), "{args:?}");
+    }
 }
 
 #[test]

@@ -250,7 +250,7 @@ fn try_self(exe: &Path, what: &str) -> Trial {
 
 fn try_run(exe: &Path) -> Deep {
     let start = Instant::now();
-    let args: Vec<OsString> = ["run", "-p", "", "--chdir", "/", "--"]
+    let args: Vec<OsString> = ["run", "-p", "mode = \"chat\"", "--chdir", "/", "--"]
         .iter()
         .map(OsString::from)
         .chain([exe.into(), CHILD_ARG.into(), "alive".into()])
