@@ -17,7 +17,7 @@ use nix::sys::socket::{
 
 use super::socks_wire as wire;
 use crate::exit::Failure;
-use crate::policy::host::Authority;
+use crate::policy::host::{Authority, Host};
 
 /// The variable that holds the proxy's address and login.
 pub const PROXY_VARIABLE: &str = "CCBOX_SOCKS_PROXY";
@@ -166,7 +166,10 @@ fn open(proxy: &Proxy, host: &str, port: u16) -> Result<TcpStream, ConnectError>
     request.extend(port.to_be_bytes());
     stream.write_all(&request)?;
     let code = read_reply(&mut stream)?;
-    let target = format!("{host}:{port}");
+    let target = match Host::parse(host.as_bytes()) {
+        Ok(host) => Authority { host, port }.to_string(),
+        Err(_) => format!("{host}:{port}"),
+    };
     let unreachable = |why| {
         Err(ConnectError::Unreachable {
             target: target.clone(),

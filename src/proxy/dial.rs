@@ -14,11 +14,10 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::limits::Limits;
 use crate::policy::egress::{Decision, Denial, EgressPolicy, Grant, LOCALHOST};
 use crate::policy::host::{Authority, Host};
 
-const RESOLVE_LIMIT: Duration = Duration::from_secs(5);
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// RFC 8305 §5: how long one address may keep the next waiting.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// How long the list of the host's own addresses may be reused: reading it costs as much as a short connection.
@@ -56,13 +55,13 @@ pub(super) enum DialError {
     #[error("cannot resolve {0}: {1}")]
     Unresolved(Host, String),
     /// The resolver did not answer in time.
-    #[error("cannot resolve {0}: no answer within 5 seconds")]
+    #[error("cannot resolve {0}: no answer in time")]
     ResolveTimeout(Host),
     /// No address could be connected to.
     #[error("cannot connect to {0}: {1}")]
     Unreachable(Authority, String),
     /// No address answered in time.
-    #[error("cannot connect to {0}: no answer within 10 seconds")]
+    #[error("cannot connect to {0}: no answer in time")]
     ConnectTimeout(Authority),
     /// The destination is one of the proxy's own sockets.
     #[error("{0} is this proxy itself")]
@@ -74,6 +73,8 @@ pub(super) struct Dialer {
     egress: EgressPolicy,
     resolver: Arc<dyn Resolve>,
     listening: Vec<SocketAddr>,
+    resolve_limit: Duration,
+    connect_limit: Duration,
     own: Mutex<Option<(Instant, Arc<[IpAddr]>)>>,
 }
 
@@ -82,11 +83,14 @@ impl Dialer {
         egress: EgressPolicy,
         resolver: Arc<dyn Resolve>,
         listening: Vec<SocketAddr>,
+        limits: &Limits,
     ) -> Self {
         Self {
             egress,
             resolver,
             listening,
+            resolve_limit: limits.resolve,
+            connect_limit: limits.connect,
             own: Mutex::new(None),
         }
     }
@@ -122,7 +126,7 @@ impl Dialer {
         if targets.iter().any(|t| self.listening.contains(t)) {
             return Err(DialError::Loop(to.clone()));
         }
-        match timeout(CONNECT_LIMIT, race(targets)).await {
+        match timeout(self.connect_limit, race(targets)).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(e)) => Err(DialError::Unreachable(to.clone(), describe(&e))),
             Err(_) => Err(DialError::ConnectTimeout(to.clone())),
@@ -136,7 +140,7 @@ impl Dialer {
             Host::Name(name) => name,
         };
         let failed = |why: String| DialError::Unresolved(to.host.clone(), why);
-        match timeout(RESOLVE_LIMIT, self.resolver.lookup(name, to.port)).await {
+        match timeout(self.resolve_limit, self.resolver.lookup(name, to.port)).await {
             Ok(Ok(found)) if found.is_empty() => Err(failed("it has no address".to_owned())),
             Ok(Ok(mut found)) => {
                 let mut seen = std::collections::HashSet::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 
 use super::server::{Seat, Shared};
-use super::tunnel::{self, Early};
+use super::tunnel::Early;
 use crate::policy::host::{Authority, Host};
 
 /// Serves one connection to its end. A host port that nobody listens on looks like one: the client is reset.
@@ -16,8 +16,9 @@ pub(super) async fn serve(client: TcpStream, port: u16, shared: &Shared, _seat: 
             port,
         };
         if let Ok(upstream) = shared.dialer.dial(&to).await {
-            // A port of this machine, whatever is asked for inside.
-            let _ = tunnel::run(client, upstream, Early::default(), None, shared.unsent()).await;
+            shared
+                .tunnel_unchecked(client, upstream, Early::default())
+                .await;
             return;
         }
     }

@@ -20,19 +20,12 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::head;
+use super::limits::{MAX_DRAIN, MAX_HEAD};
 use super::refusal::{self, Body, Refusal, empty};
 use super::server::{Seat, Shared, Unsent};
-use super::tunnel::{self, Early};
+use super::tunnel::Early;
 use super::upstream::{self, Unanswered, Upstream};
 use crate::policy::host::Authority;
-
-/// A client has this long to send a request head, and as long between two requests.
-const HEAD_LIMIT: Duration = Duration::from_secs(10);
-/// Larger heads are answered with 431. The limit of 100 fields is hyper's own.
-const MAX_HEAD: usize = 64 * 1024;
-/// How much of a refused request's body is read away, so that the client sees the answer and not a reset.
-const DRAIN_BYTES: usize = 64 * 1024 * 1024;
-const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 
 /// One client connection.
 struct Client {
@@ -45,6 +38,7 @@ struct Client {
 pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat>) {
     // Latency only.
     let _ = stream.set_nodelay(true);
+    let limit = shared.limits.head;
     let client = Arc::new(Client {
         shared,
         seat,
@@ -57,7 +51,7 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat
     // The error is the client's: it broke off, sent no HTTP (answered with 400 or 431), or took too long.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_LIMIT)
+        .header_read_timeout(limit)
         .max_buf_size(MAX_HEAD)
         .max_header_size(MAX_HEAD)
         .preserve_header_case(true)
@@ -77,7 +71,7 @@ impl Client {
             Err(Unanswered { refusal, request }) => {
                 // Not where the client waits for `100 Continue`: asking for the body would send it.
                 if let Some(request) = request.filter(|_| !expects) {
-                    drain(request.into_body()).await;
+                    drain(request.into_body(), self.shared.limits.drain).await;
                 }
                 self.refuse(&refusal)
             }
@@ -178,7 +172,7 @@ impl Client {
             .map_err(|e| Refusal::Upstream(to, e.to_string()))?;
         if switching {
             let server_switch = hyper::upgrade::on(&mut response);
-            let unsent = self.shared.unsent();
+            let shared = Arc::clone(&self.shared);
             let seat = Arc::clone(&self.seat);
             tokio::spawn(async move {
                 let (client, server) = tokio::join!(raw(client_switch), raw(server_switch));
@@ -190,7 +184,7 @@ impl Client {
                         from_upstream,
                     };
                     // The server has answered for its host already.
-                    let _ = tunnel::run(client, server, early, None, unsent).await;
+                    shared.tunnel_unchecked(client, server, early).await;
                 }
                 drop(seat);
             });
@@ -242,10 +236,10 @@ fn origin_form(uri: &Uri) -> Result<Uri, Refusal> {
 }
 
 /// Reads a body away, within limits.
-async fn drain(mut body: Body) {
-    let mut left = DRAIN_BYTES;
+async fn drain(mut body: Body, limit: Duration) {
+    let mut left = MAX_DRAIN;
     // When time or size run out the connection is closed on the rest.
-    let _ = timeout(DRAIN_LIMIT, async {
+    let _ = timeout(limit, async {
         while let Some(Ok(frame)) = body.frame().await {
             let n = frame.data_ref().map_or(0, Bytes::len);
             match left.checked_sub(n) {

@@ -9,6 +9,7 @@ mod dial;
 mod forward;
 mod head;
 mod http;
+mod limits;
 mod refusal;
 mod server;
 mod socks;
@@ -35,6 +36,7 @@ use crate::policy::NetworkMode;
 use crate::policy::egress::EgressPolicy;
 use crate::report::Sink;
 use dial::{Dialer, Resolve, SystemResolver};
+use limits::Limits;
 use server::{Purpose, Shared};
 use token::Token;
 
@@ -42,7 +44,7 @@ pub use variables::{child_env, is_proxy_variable};
 
 /// How long the end of a run waits for what the child has sent but the proxies have not yet sent on.
 const DRAIN: Duration = Duration::from_millis(250);
-/// Descriptors for [`server::SEATS`] tunnels of two sockets and two pipes each, and some.
+/// Descriptors for [`limits::SEATS`] tunnels of two sockets and two pipes each, and some.
 const DESCRIPTORS: u64 = 4096;
 /// Threads for getaddrinfo(3), which blocks; made on demand.
 const RESOLVER_THREADS: usize = 32;
@@ -76,14 +78,15 @@ impl ProxySet {
     /// # Errors
     /// A socket or the runtime cannot be set up; a policy whose network is open, because it has no rules to serve by.
     pub fn start(config: ProxyConfig, sink: Arc<dyn Sink>) -> io::Result<Self> {
-        Self::start_with(config, sink, Arc::new(SystemResolver))
+        Self::start_with(config, sink, Arc::new(SystemResolver), Limits::default())
     }
 
-    /// As [`Self::start`], with another way to look names up. What it finds passes the same checks.
+    /// As [`Self::start`], with another way to look names up, and other time-outs. What is found passes the same checks.
     pub(crate) fn start_with(
         config: ProxyConfig,
         sink: Arc<dyn Sink>,
         resolver: Arc<dyn Resolve>,
+        limits: Limits,
     ) -> io::Result<Self> {
         if config.egress.mode() == NetworkMode::Open {
             return Err(io::Error::new(
@@ -118,10 +121,11 @@ impl ProxySet {
                 .collect::<io::Result<Vec<_>>>()?
         };
         let shared = Arc::new(Shared::new(
-            Dialer::new(config.egress, resolver, listening),
+            Dialer::new(config.egress, resolver, listening, &limits),
             sink,
             config.hint_file,
             config.token.map(Token::new),
+            limits,
         ));
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new()

@@ -12,20 +12,15 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use super::dial::Dialer;
+use super::limits::{Limits, SEATS, TURNED_AWAY};
 use super::refusal::{self, Refusal};
 use super::token::Token;
-use super::tunnel::{self, Early, Stopped};
+use super::tunnel::{self, Early, Ends, Stopped};
 use super::vet::{self, Expected};
 use super::{forward, http, socks};
 use crate::policy::host::Authority;
 use crate::report::Sink;
 
-/// Connections served at once. Each may take six descriptors: two sockets and two pipes.
-pub(super) const SEATS: usize = 512;
-/// Connections beyond that which are told so at once; further ones are just closed.
-const TURNED_AWAY: usize = 64;
-/// A client has this long to send its first byte.
-const FIRST_BYTE_LIMIT: Duration = Duration::from_secs(10);
 /// After a failed accept (no descriptors left): long enough to not spin, short enough to not be noticed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -35,6 +30,7 @@ pub(super) struct Shared {
     pub(super) sink: Arc<dyn Sink>,
     pub(super) hint_file: Option<PathBuf>,
     pub(super) token: Option<Token>,
+    pub(super) limits: Limits,
     seats: Arc<Semaphore>,
     doorway: Arc<Semaphore>,
     crowded: AtomicBool,
@@ -47,12 +43,14 @@ impl Shared {
         sink: Arc<dyn Sink>,
         hint_file: Option<PathBuf>,
         token: Option<Token>,
+        limits: Limits,
     ) -> Self {
         Self {
             dialer,
             sink,
             hint_file,
             token,
+            limits,
             seats: Arc::new(Semaphore::new(SEATS)),
             doorway: Arc::new(Semaphore::new(TURNED_AWAY)),
             crowded: AtomicBool::new(false),
@@ -77,9 +75,15 @@ impl Shared {
         let expected = Expected {
             to,
             dialer: &self.dialer,
+            limit: self.limits.hello,
+        };
+        let ends = Ends {
+            client,
+            upstream,
+            early,
         };
         let unsent = self.unsent();
-        if let Err(stopped) = tunnel::run(client, upstream, early, Some(expected), unsent).await {
+        if let Err(stopped) = tunnel::run(ends, Some(expected), self.limits.idle, unsent).await {
             let Stopped {
                 mut client,
                 violated,
@@ -87,6 +91,22 @@ impl Shared {
             refusal::report(&*self.sink, violated.target, &violated.denial);
             farewell(&mut client, &vet::ALERT).await;
         }
+    }
+
+    /// Serves a tunnel in which no name is to be checked: to an address, or after the server has answered for its name.
+    pub(super) async fn tunnel_unchecked(
+        &self,
+        client: TcpStream,
+        upstream: TcpStream,
+        early: Early,
+    ) {
+        let ends = Ends {
+            client,
+            upstream,
+            early,
+        };
+        // Without an expectation nothing is refused.
+        let _ = tunnel::run(ends, None, self.limits.idle, self.unsent()).await;
     }
 
     /// Where a forwarded port leads.
@@ -211,7 +231,7 @@ impl Protocol {
 }
 
 async fn greet(mut stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat>) {
-    match Protocol::detect(&stream, FIRST_BYTE_LIMIT).await {
+    match Protocol::detect(&stream, shared.limits.first_byte).await {
         Some(Protocol::Socks5) => socks::serve(stream, &shared, &seat).await,
         Some(Protocol::Http) => http::serve(stream, shared, seat).await,
         Some(Protocol::BlankLine) => {

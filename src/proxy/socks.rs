@@ -5,7 +5,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,15 +20,16 @@ use crate::policy::address;
 use crate::policy::egress::{Denial, DenyReason};
 use crate::policy::host::{Authority, Host};
 
-/// A client has this long from its first byte to its whole request.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 /// `05 FF`: none of the offered methods.
 pub(super) const NO_METHOD: [u8; 2] = [wire::VERSION, 0xff];
 
 /// Serves one connection to its end.
 pub(super) async fn serve(mut stream: TcpStream, shared: &Shared, _seat: &Arc<Seat>) {
     let mut buffer = BytesMut::with_capacity(512);
-    let handshake = timeout(HANDSHAKE_LIMIT, shake(&mut stream, &mut buffer, shared));
+    let handshake = timeout(
+        shared.limits.handshake,
+        shake(&mut stream, &mut buffer, shared),
+    );
     let request = match handshake.await {
         Ok(Ok(request)) => request,
         Ok(Err(Handshake::Answer(bytes))) => return farewell(&mut stream, &bytes).await,

@@ -49,7 +49,13 @@ impl Resolve for Table {
     fn lookup<'a>(&'a self, name: &'a str, _port: u16) -> Lookup<'a> {
         self.asked.lock().unwrap().push(name.to_owned());
         let found = self.names.get(name).cloned();
-        Box::pin(async move { found.ok_or_else(|| io::Error::other("Name not known")) })
+        let hangs = name == "slow.test";
+        Box::pin(async move {
+            if hangs {
+                std::future::pending::<()>().await;
+            }
+            found.ok_or_else(|| io::Error::other("Name not known"))
+        })
     }
 }
 
@@ -99,6 +105,14 @@ pub(super) fn fixture(allowed: &[&str], denied: &[&str]) -> Fixture {
 }
 
 pub(super) fn fixture_of(policy: &NetworkPolicy, change: impl FnOnce(&mut ProxyConfig)) -> Fixture {
+    fixture_with(policy, Limits::default(), change)
+}
+
+fn fixture_with(
+    policy: &NetworkPolicy,
+    limits: Limits,
+    change: impl FnOnce(&mut ProxyConfig),
+) -> Fixture {
     let local = || vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -134,6 +148,7 @@ pub(super) fn fixture_of(policy: &NetworkPolicy, change: impl FnOnce(&mut ProxyC
         config,
         Arc::clone(&sink) as Arc<dyn Sink>,
         Arc::clone(&table) as Arc<dyn Resolve>,
+        limits,
     )
     .unwrap();
     Fixture {

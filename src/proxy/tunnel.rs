@@ -23,9 +23,6 @@ use crate::sys::splice::Pipe;
 const COPY_FIRST: u64 = 64 * 1024;
 /// 8 KiB, the usual default, costs twice the CPU (egress-proxy §2).
 const BUFFER: usize = 64 * 1024;
-/// A tunnel in which nothing moves for this long is dead.
-const IDLE: Duration = Duration::from_mins(15);
-
 thread_local! {
     /// One buffer serves every tunnel of the thread: it is only used between a read and a write that both complete at once, so
     /// idle tunnels hold no memory.
@@ -41,15 +38,27 @@ pub(super) struct Early {
     pub(super) from_upstream: Bytes,
 }
 
+/// The two connections of a tunnel.
+#[derive(Debug)]
+pub(super) struct Ends {
+    pub(super) client: TcpStream,
+    pub(super) upstream: TcpStream,
+    pub(super) early: Early,
+}
+
 /// Carries bytes until both directions have ended. `uploaded` is dropped when the client's bytes are all sent on; `expected` is
 /// what the tunnel was allowed for, where that is to be checked.
 pub(super) async fn run<G>(
-    client: TcpStream,
-    upstream: TcpStream,
-    early: Early,
+    ends: Ends,
     expected: Option<Expected<'_>>,
+    idle: Duration,
     uploaded: G,
 ) -> Result<(), Box<Stopped>> {
+    let Ends {
+        client,
+        upstream,
+        early,
+    } = ends;
     for socket in [&client, &upstream] {
         // Latency only: a tunnel without these still works.
         let _ = socket.set_nodelay(true);
@@ -71,7 +80,7 @@ pub(super) async fn run<G>(
     };
     let result = tokio::select! {
         result = async { tokio::try_join!(up, down) } => result,
-        () = activity.idle() => Err(VetError::Broken),
+        () = activity.idle(idle) => Err(VetError::Broken),
     };
     match result {
         Ok((End::Whole, End::Whole)) => Ok(()),
@@ -126,7 +135,14 @@ async fn carry(
             pipe = Some(Pipe::new().ok());
         }
         let moved = match &pipe {
-            Some(Some(pipe)) => splice_some(from, to, pipe).await?,
+            Some(Some(ready)) => match splice_some(from, to, ready).await {
+                // A kernel whose sockets cannot be spliced says so before anything has moved.
+                Err(e) if is_unsupported(&e) => {
+                    pipe = Some(None);
+                    continue;
+                }
+                other => other?,
+            },
             Some(None) | None => copy_some(from, to).await?,
         };
         match moved {
@@ -142,6 +158,13 @@ async fn carry(
             Moved::Refused => return Ok(End::Cut),
         }
     }
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+    )
 }
 
 /// One step of a direction.
@@ -236,11 +259,11 @@ impl Activity {
         self.last.store(now, Ordering::Relaxed);
     }
 
-    /// Completes once nothing has moved for [`IDLE`].
-    async fn idle(&self) {
+    /// Completes once nothing has moved for this long.
+    async fn idle(&self, limit: Duration) {
         loop {
             let deadline =
-                self.start + Duration::from_millis(self.last.load(Ordering::Relaxed)) + IDLE;
+                self.start + Duration::from_millis(self.last.load(Ordering::Relaxed)) + limit;
             if deadline <= Instant::now() {
                 return;
             }

@@ -10,14 +10,12 @@ use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 
 use super::dial::Dialer;
+use super::limits::{MAX_ANSWER_FIELDS, MAX_ANSWER_HEAD};
 use super::refusal::{Body, Refusal, empty};
 use crate::policy::host::Authority;
 
 /// How long a kept connection may take to become ready again before a new one is dialled instead.
 const REUSE_LIMIT: Duration = Duration::from_secs(1);
-/// Heads of answers may be larger than heads of requests (cookies, policies), but not without end.
-const MAX_HEAD: usize = 256 * 1024;
-const MAX_FIELDS: usize = 256;
 
 /// An open connection to one authority.
 #[derive(Debug)]
@@ -33,8 +31,8 @@ impl Upstream {
         let _ = stream.set_nodelay(true);
         let (sender, connection) = http1::Builder::new()
             .preserve_header_case(true)
-            .max_buf_size(MAX_HEAD)
-            .max_headers(MAX_FIELDS)
+            .max_buf_size(MAX_ANSWER_HEAD)
+            .max_headers(MAX_ANSWER_FIELDS)
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|e| Refusal::Upstream(to.clone(), reason(&e)))?;

@@ -15,8 +15,6 @@ use super::dial::Dialer;
 use crate::policy::egress::{Denial, DenyReason};
 use crate::policy::host::{Authority, Host};
 
-/// A client that has begun its ClientHello has this long to finish it.
-const HELLO_LIMIT: Duration = Duration::from_secs(5);
 /// Record header, fatal, `access_denied` (RFC 8446 §6): TLS libraries turn it into words.
 pub(super) const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 
@@ -25,6 +23,8 @@ pub(super) const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 pub(super) struct Expected<'a> {
     pub(super) to: &'a Authority,
     pub(super) dialer: &'a Dialer,
+    /// For a ClientHello that has begun.
+    pub(super) limit: Duration,
 }
 
 /// Why the client's bytes are not passed on.
@@ -79,7 +79,7 @@ impl Expected<'_> {
                 }
             }
         };
-        let verdict = timeout(HELLO_LIMIT, hello)
+        let verdict = timeout(self.limit, hello)
             .await
             .unwrap_or(Ok(Hello::Malformed))?;
         self.judge(verdict)

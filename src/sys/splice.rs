@@ -43,35 +43,26 @@ mod imp {
     use std::io;
     use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+    use nix::fcntl::OFlag;
 
-    /// Fewer round trips than the default 64 KiB; `fs.pipe-user-pages-soft` may refuse it, which only costs speed.
-    const WANTED_CAPACITY: i32 = 256 * 1024;
-    const DEFAULT_CAPACITY: usize = 64 * 1024;
+    /// What an unprivileged pipe holds by default (pipe(7)). Larger ones carried no more per second, and count against
+    /// `fs.pipe-user-pages-soft`, which all programs of the user share.
+    const CAPACITY: usize = 64 * 1024;
 
     #[derive(Debug)]
     pub(super) struct Pipe {
         read: OwnedFd,
         write: OwnedFd,
-        capacity: usize,
     }
 
     impl Pipe {
         pub(super) fn new() -> io::Result<Self> {
             let (read, write) = nix::unistd::pipe2(OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)?;
-            let capacity = fcntl(&write, FcntlArg::F_SETPIPE_SZ(WANTED_CAPACITY))
-                .ok()
-                .and_then(|size| usize::try_from(size).ok())
-                .unwrap_or(DEFAULT_CAPACITY);
-            Ok(Self {
-                read,
-                write,
-                capacity,
-            })
+            Ok(Self { read, write })
         }
 
         pub(super) fn fill(&self, from: BorrowedFd<'_>) -> io::Result<usize> {
-            splice(from, self.write.as_fd(), self.capacity)
+            splice(from, self.write.as_fd(), CAPACITY)
         }
 
         pub(super) fn drain(&self, to: BorrowedFd<'_>, len: usize) -> io::Result<usize> {

@@ -332,3 +332,67 @@ fn a_broken_answer_is_a_502() {
         assert_eq!(f.violations(), Vec::<String>::new());
     }
 }
+
+/// Answers whose length is said but not sent, and requests with and without bodies: the kept connection stays in step.
+#[test]
+fn answers_without_bodies_keep_the_connection_in_step() {
+    let server = Server::start(|mut s, _| {
+        while let Some(head) = try_head(&mut s) {
+            let line = head.lines().next().unwrap();
+            let answer = match line.split(' ').next().unwrap() {
+                "HEAD" => "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n".to_owned(),
+                "DELETE" => "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
+                "OPTIONS" => "HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n".to_owned(),
+                _ => {
+                    let length = head
+                        .to_ascii_lowercase()
+                        .lines()
+                        .find_map(|l| l.strip_prefix("content-length: ")?.parse().ok())
+                        .unwrap_or(0);
+                    let mut body = vec![0; length];
+                    s.read_exact(&mut body).unwrap();
+                    format!(
+                        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{line}",
+                        line.len()
+                    )
+                }
+            };
+            s.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let f = allowed();
+    let mut s = f.dial();
+    let mut ask = |method: &str, body: &str| {
+        s.write_all(
+            format!(
+                "{method} http://allowed.test:{}/{method} HTTP/1.1\r\nHost: x\r\n{body}",
+                server.port
+            )
+            .as_bytes(),
+        )
+        .unwrap();
+        head(&mut s)
+    };
+    for _ in 0..3 {
+        assert!(ask("HEAD", "\r\n").contains("1000"));
+        assert!(ask("DELETE", "\r\n").starts_with("HTTP/1.1 204 "));
+        assert!(ask("OPTIONS", "\r\n").starts_with("HTTP/1.1 304 "));
+    }
+    for body in [
+        "Content-Length: 0\r\n\r\n",
+        "Content-Length: 4\r\n\r\nbody",
+        "\r\n",
+    ] {
+        s.write_all(
+            format!(
+                "POST http://allowed.test:{}/ HTTP/1.1\r\nHost: x\r\n{body}",
+                server.port
+            )
+            .as_bytes(),
+        )
+        .unwrap();
+        head(&mut s);
+        assert_eq!(read_until(&mut s, b"HTTP/1.1"), "POST / HTTP/1.1");
+    }
+    assert_eq!(server.connections(), 1);
+}

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use super::*;
+use crate::proxy::limits::SEATS;
 
 fn works(f: &Fixture, server: &Server) {
     let answer = f.exchange_text(&format!(
@@ -109,7 +110,7 @@ fn two_hundred_idle_clients_block_nobody() {
 fn more_connections_than_seats() {
     let server = Server::echo_heads();
     let f = fixture(&["private allowed.test"], &[]);
-    let held: Vec<TcpStream> = (0..server::SEATS)
+    let held: Vec<TcpStream> = (0..SEATS)
         .map(|_| {
             let mut s = f.dial();
             s.write_all(b"GET http://allo").unwrap();
@@ -254,4 +255,56 @@ fn a_large_download_is_not_buffered() {
     head(&mut s);
     let sent = told.recv_timeout(PATIENCE).unwrap();
     assert!(sent < IN_FLIGHT, "{sent} bytes disappeared into the proxy");
+}
+
+/// Each kind of silence ends by itself. The limits are shortened, the mechanisms are the product's.
+#[test]
+fn silence_ends() {
+    let server = Server::start(|mut s, _| {
+        read_to_end(&mut s);
+    });
+    let short = Duration::from_millis(200);
+    let limits = Limits {
+        first_byte: short,
+        head: short,
+        handshake: short,
+        hello: short,
+        resolve: short,
+        connect: short,
+        drain: short,
+        // Longer than the others, so that it is not what ends them.
+        idle: short * 4,
+    };
+    let policy = network(&["private allowed.test", "slow.test"], &[]);
+    let f = fixture_with(&policy, limits, |_| {});
+    let target = format!("allowed.test:{}", server.port);
+    let tunnel = format!("CONNECT {target} HTTP/1.1\r\n\r\n");
+    let hello = [tunnel.as_bytes(), b"\x16\x03\x01\x02\x00\x01"].concat();
+    let upload = b"POST http://denied.test/ HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc";
+    for (sent, want) in [
+        (&b""[..], &b""[..]),
+        (b"GET http://allo", b""),
+        (b"\x05", b""),
+        (b"\x05\x01\x00\x05\x01", b"\x05\x00"),
+        (tunnel.as_bytes(), b"HTTP/1.1 200 OK\r\n\r\n"),
+        (&hello, b"HTTP/1.1 200 OK\r\n\r\n\x15\x03\x03"),
+        (b"CONNECT slow.test:443 HTTP/1.1\r\n\r\n", b"HTTP/1.1 504 "),
+        (
+            b"\x05\x01\x00\x05\x01\x00\x03\x09slow.test\x01\xbb",
+            b"\x05\x00\x05\x06",
+        ),
+        // A refused upload that never comes is answered all the same.
+        (upload, b"HTTP/1.1 403 "),
+    ] {
+        let mut s = f.dial();
+        s.write_all(sent).unwrap();
+        let got = read_to_end(&mut s);
+        let shown = String::from_utf8_lossy(sent);
+        assert!(
+            got.starts_with(want),
+            "{shown:?}: {:?}",
+            String::from_utf8_lossy(&got)
+        );
+        assert_eq!(want.is_empty(), got.is_empty(), "{shown:?}");
+    }
 }
