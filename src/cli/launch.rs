@@ -91,10 +91,7 @@ impl Launch<'_> {
             NetSetup::PreStage | NetSetup::Inner => ports(&plan.network.forwarded_ports),
             NetSetup::Host => Vec::new(),
         };
-        let mut invocation = self.invocation(chosen, net);
-        if net == NetSetup::Inner {
-            invocation.inner.listen.clone_from(&listen);
-        }
+        let invocation = self.invocation(chosen, net);
         self.report
             .debug(&format!("backend: {}", render::argv(&invocation)));
         let stood = Cell::new(false);

@@ -40,10 +40,11 @@ impl Plan {
             fs: &memo,
         };
         let scrubbed = environment::scrub(&host.env, &policy.env);
+        let egress = EgressPolicy::new(&policy.net);
         let network = NetworkPlan {
             mode: policy.net.mode,
-            egress: EgressPolicy::new(&policy.net),
-            forwarded_ports: Vec::new(),
+            forwarded_ports: egress.forwarded_ports(),
+            egress,
             hint_file: policy.net.hint_file.clone(),
         };
         let files = if policy.fs.disabled {
