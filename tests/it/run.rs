@@ -247,6 +247,20 @@ fn events_tell_the_whole_life_of_a_run() {
         (&last["type"], &last["exit_code"], &last["origin"]),
         (&"error".into(), &127.into(), &"ccbox".into())
     );
+    let refused = events(&Box::new().spec("mode = \"chatt\"\n"), &["true"]);
+    assert_eq!(types(&refused), ["error"]);
+    assert_eq!(
+        (&refused[0]["exit_code"], &refused[0]["state"]),
+        (&125.into(), &"error".into())
+    );
+    let named = events(
+        &Box::new().spec("session_id = \"s-2\"\n[[bind_mounts]]\nhost_path = \"@T@/ws\"\n"),
+        &["true"],
+    );
+    assert!(
+        named.iter().all(|l| l["session_id"] == "s-1"),
+        "the option wins"
+    );
     let denied = events(
         &b,
         &[
