@@ -289,25 +289,27 @@ fn replaced(path: &Path) -> PlanError {
 }
 
 /// Guest paths below which the child may write. Landlock rules add up along all ancestors (landlock(7)), so only the top of each
-/// writable tree is named; what is read-only inside is so by its mount.
+/// writable tree is named; what is read-only inside is so by its mount. A piece of the host in a private directory is a tree of its
+/// own: a descriptor the caller hands over leads up the host's directories, where the private one is not met.
 fn writable(tree: &Tree) -> Vec<PathBuf> {
-    let mut out: Vec<PathBuf> = Vec::new();
+    let mut out: Vec<(&Path, bool)> = Vec::new();
     for (path, node) in tree.iter() {
-        let rw = match node {
-            Node::Host { rw, .. } => *rw,
-            Node::Tmpfs { ro, .. } => !*ro,
-            Node::Overlay { .. } | Node::State { .. } | Node::Dev | Node::Proc => true,
+        let (rw, host) = match node {
+            Node::Host { rw, .. } => (*rw, true),
+            Node::Tmpfs { ro, .. } => (!*ro, false),
+            Node::Overlay { .. } | Node::State { .. } | Node::Dev | Node::Proc => (true, false),
             Node::Dir { .. }
             | Node::Symlink { .. }
             | Node::File { .. }
             | Node::Data { .. }
-            | Node::Cover { .. } => false,
+            | Node::Cover { .. } => (false, false),
         };
-        if rw && !out.iter().any(|p| path.starts_with(p)) {
-            out.push(path.to_path_buf());
+        let covered = |(top, of_host): &(&Path, bool)| path.starts_with(top) && (*of_host || !host);
+        if rw && !out.iter().any(covered) {
+            out.push((path, host));
         }
     }
-    out
+    out.into_iter().map(|(p, _)| p.to_path_buf()).collect()
 }
 
 /// The network part does not depend on the file system; `check host` asks it directly.
