@@ -62,13 +62,15 @@ pub fn render(plan: &Plan, _host: &HostFacts, program: &Path, net: NetSetup) -> 
         } = mount
         {
             if net == NetSetup::PreStage {
+                // Beside its layers: on the cache itself it would also stand between the host and what a grant shows of it.
+                let merged = upper.with_file_name("merged");
+                args.pair("--bind", &merged, dst);
                 overlays.push(OverlayMount {
                     lower: lower.clone(),
                     upper: upper.clone(),
                     work: work.clone(),
-                    at: lower.clone(),
+                    at: merged,
                 });
-                args.pair("--bind", lower, dst);
             } else {
                 args.pair("--bind", &upper.with_file_name("plain"), dst);
                 empty_caches.push(dst.clone());
