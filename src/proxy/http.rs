@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use super::framing::{Heads, Tapped};
 use super::head;
 use super::limits::{MAX_DRAIN, MAX_HEAD};
 use super::refusal::{self, Body, Refusal, empty};
@@ -31,6 +32,7 @@ use crate::policy::host::Authority;
 struct Client {
     shared: Arc<Shared>,
     seat: Arc<Seat>,
+    heads: Heads,
     kept: Mutex<Option<Upstream>>,
 }
 
@@ -39,9 +41,11 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat
     // Latency only.
     let _ = stream.set_nodelay(true);
     let limit = shared.limits.head;
+    let (stream, heads) = Tapped::new(stream);
     let client = Arc::new(Client {
         shared,
         seat,
+        heads,
         kept: Mutex::new(None),
     });
     let service = service_fn(move |request| {
@@ -65,6 +69,11 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat
 
 impl Client {
     async fn handle(&self, request: Request<Incoming>) -> Response<Body> {
+        if self.heads.next_is_ambiguous(request.headers()) {
+            // The body is not read away: what it would be is the question. hyper closes the connection.
+            let why = "a request has a length or a transfer coding, not both";
+            return self.refuse(&Refusal::Malformed(why.to_owned()));
+        }
         let expects = request.headers().contains_key(EXPECT);
         match self.answer(request).await {
             Ok(response) => response,
@@ -254,8 +263,14 @@ async fn drain(mut body: Body, limit: Duration) {
 /// The socket behind a finished upgrade, and what was read from it already.
 async fn raw(upgrade: OnUpgrade) -> Option<(TcpStream, Bytes)> {
     let upgraded: Upgraded = upgrade.await.ok()?;
-    let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
-    Some((parts.io.into_inner(), parts.read_buf))
+    // The client's side is tapped, an upstream's is not.
+    match upgraded.downcast::<TokioIo<Tapped>>() {
+        Ok(parts) => Some((parts.io.into_inner().into_inner(), parts.read_buf)),
+        Err(upgraded) => {
+            let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
+            Some((parts.io.into_inner(), parts.read_buf))
+        }
+    }
 }
 
 /// A request body that counts as unsent until it has been handed on.

@@ -7,6 +7,7 @@ mod client_hello;
 pub mod connect;
 mod dial;
 mod forward;
+mod framing;
 mod head;
 mod http;
 mod limits;
