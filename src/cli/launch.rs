@@ -1,7 +1,6 @@
 //! The right half of the line: invocation → session, with the proxies started once the child's namespace has its sockets.
 
 use std::cell::Cell;
-use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use crate::policy::SandboxMode;
 use crate::proxy::{ProxyConfig, ProxySet};
 use crate::report::event::{Event, Handle, State};
 use crate::report::{Reporter, Sink, Verbosity};
-use crate::session::{self, Enforced, Outcome, SessionConfig, SessionError};
+use crate::session::{self, Doors, Enforced, Outcome, SessionConfig, SessionError};
 
 /// Where the private `$TMPDIR` stands inside (semantics 11).
 const PRIVATE_TMP: &str = "/tmp";
@@ -106,9 +105,9 @@ impl Launch<'_> {
                 Chosen::Bwrap(_) => plan.state_dirs.clone(),
                 Chosen::None(_) => Vec::new(),
             },
-            on_listeners: Box::new(|sockets| {
+            on_listeners: Box::new(|doors| {
                 let sink: Arc<dyn Sink> = self.report.clone();
-                Ok(Box::new(ProxySet::start(self.proxies(sockets), sink)?))
+                Ok(Box::new(ProxySet::start(self.proxies(doors), sink)?))
             }),
             on_ready: Box::new(|e| {
                 stood.set(true);
@@ -142,9 +141,9 @@ impl Launch<'_> {
     }
 
     /// Listeners arrive in pairs, 127.0.0.1 and ::1: the proxies' first, then one pair for each forwarded port (semantics 42).
-    fn proxies(&self, sockets: Vec<TcpListener>) -> ProxyConfig {
+    fn proxies(&self, doors: Doors) -> ProxyConfig {
         let network = &self.ready.plan.network;
-        let mut sockets = sockets.into_iter();
+        let mut sockets = doors.listeners.into_iter();
         let listeners = sockets.by_ref().take(2).collect();
         let doubled = network.forwarded_ports.iter().flat_map(|p| [*p, *p]);
         ProxyConfig {
@@ -153,6 +152,7 @@ impl Launch<'_> {
             forwards: sockets.zip(doubled).collect(),
             token: None,
             hint_file: network.hint_file.clone(),
+            identify: Some(doors.identify),
         }
     }
 
