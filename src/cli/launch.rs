@@ -18,7 +18,7 @@ use crate::policy::SandboxMode;
 use crate::proxy::{ProxyConfig, ProxySet};
 use crate::report::event::{Event, Handle, State};
 use crate::report::{Reporter, Sink, Verbosity};
-use crate::session::{self, Enforced, Outcome, SessionConfig, SessionError};
+use crate::session::{self, Doors, Enforced, Outcome, SessionConfig, SessionError};
 
 /// Where the private `$TMPDIR` stands inside (semantics 11).
 const PRIVATE_TMP: &str = "/tmp";
@@ -104,9 +104,9 @@ impl Launch<'_> {
                 Chosen::Bwrap(_) => plan.state_dirs.clone(),
                 Chosen::None(_) => Vec::new(),
             },
-            on_listeners: Box::new(|sockets| {
+            on_listeners: Box::new(|doors| {
                 let sink: Arc<dyn Sink> = self.report.clone();
-                Ok(Box::new(ProxySet::start(self.proxies(sockets)?, sink)?))
+                Ok(Box::new(ProxySet::start(self.proxies(doors)?, sink)?))
             }),
             on_ready: Box::new(|e| {
                 stood.set(true);
@@ -139,15 +139,16 @@ impl Launch<'_> {
         out
     }
 
-    fn proxies(&self, sockets: Vec<TcpListener>) -> io::Result<ProxyConfig> {
+    fn proxies(&self, doors: Doors) -> io::Result<ProxyConfig> {
         let network = &self.ready.plan.network;
-        let (listeners, forwards) = sort(sockets, &network.forwarded_ports)?;
+        let (listeners, forwards) = sort(doors.listeners, &network.forwarded_ports)?;
         Ok(ProxyConfig {
             egress: network.egress.clone(),
             listeners,
             forwards,
             token: None,
             hint_file: network.hint_file.clone(),
+            identify: Some(doors.identify),
         })
     }
 

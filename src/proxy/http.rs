@@ -1,6 +1,7 @@
 //! The HTTP front end: CONNECT tunnels and absolute-form requests, on hyper (egress-proxy §1.3).
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -33,6 +34,7 @@ struct Client {
     shared: Arc<Shared>,
     seat: Arc<Seat>,
     heads: Heads,
+    peer: Option<SocketAddr>,
     kept: Mutex<Option<Upstream>>,
 }
 
@@ -41,11 +43,13 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat
     // Latency only.
     let _ = stream.set_nodelay(true);
     let limit = shared.limits.head;
+    let peer = stream.peer_addr().ok();
     let (stream, heads) = Tapped::new(stream);
     let client = Arc::new(Client {
         shared,
         seat,
         heads,
+        peer,
         kept: Mutex::new(None),
     });
     let service = service_fn(move |request| {
@@ -117,7 +121,7 @@ impl Client {
 
     fn refuse(&self, refusal: &Refusal) -> Response<Body> {
         if let Refusal::Policy(to, denial) = refusal {
-            refusal::report(&*self.shared.sink, to.to_string(), denial);
+            self.shared.refused(self.peer, to.to_string(), denial);
         }
         refusal::answer(refusal, self.shared.hint_file.as_deref())
     }
