@@ -280,8 +280,11 @@ fn pins(ctx: Ctx<'_>, rules: &Rules, layout: &Layout) -> Result<Vec<Pin>, PlanEr
             continue;
         };
         let in_writable = path.parent().is_some_and(|p| layout.tree.host_writable(p));
-        // What ccbox itself makes first is not there to be looked at.
-        let made = layout.own_dirs.contains(src);
+        // What ccbox itself makes first, with the directories above it, is not there to be looked at.
+        let made = layout
+            .own_dirs
+            .iter()
+            .any(|own| own == src || (own.starts_with(src) && ctx.fs.kind(src).is_none()));
         if made || !(in_writable || granted.contains(src.as_path())) {
             continue;
         }
