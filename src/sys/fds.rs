@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Seek, Write};
-use std::path::Path;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag};
