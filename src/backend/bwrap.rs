@@ -122,6 +122,7 @@ fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
             .map(|p| (p.guest.clone(), p.dev, p.ino))
             .collect(),
         writable: plan.writable.clone(),
+        moved: plan.moved.clone(),
         keep_fds: Vec::new(),
         confine: true,
         listen: if net == NetSetup::Inner {

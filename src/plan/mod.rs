@@ -186,6 +186,8 @@ pub struct Plan {
     pub pins: Vec<Pin>,
     /// Guest paths below which the child may write: the WRITE_FILE rules of the Landlock domain (semantics 24).
     pub writable: Vec<PathBuf>,
+    /// Host and guest path of every writable piece of the host that is shown at another path than its own.
+    pub moved: Vec<(PathBuf, PathBuf)>,
     /// Bound or host.
     pub view: View,
     /// Mode.

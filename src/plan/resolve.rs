@@ -82,6 +82,7 @@ pub(super) struct FilePlan {
     pub(super) mounts: Vec<Mount>,
     pub(super) pins: Vec<Pin>,
     pub(super) writable: Vec<PathBuf>,
+    pub(super) moved: Vec<(PathBuf, PathBuf)>,
     pub(super) state_dirs: Vec<PathBuf>,
     pub(super) gaps: Vec<Gap>,
     pub(super) notices: Vec<String>,
@@ -110,6 +111,7 @@ impl FilePlan {
             mounts,
             pins: Vec::new(),
             writable: vec![PathBuf::from("/")],
+            moved: Vec::new(),
             state_dirs: Vec::new(),
             gaps: Vec::new(),
             notices: Vec::new(),
@@ -136,6 +138,7 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
         mounts,
         pins: pins(ctx, &rules, &layout)?,
         writable: writable(&layout.tree),
+        moved: moved(&layout.tree),
         state_dirs,
         gaps: gaps::collect(ctx, &rules, &mandatory, &layout.tree)?,
         notices,
@@ -184,6 +187,7 @@ fn assemble(
         mounts: files.mounts,
         pins: files.pins,
         writable: files.writable,
+        moved: files.moved,
         view: ctx.policy.fs.view,
         mode: ctx.policy.mode,
         fs_disabled: ctx.policy.fs.disabled,
@@ -269,9 +273,10 @@ fn hidden_arguments(ctx: Ctx<'_>, argv: &[OsString], tree: &Tree) -> Vec<String>
     out
 }
 
-/// What must stand at its guest path once everything is mounted: every granted object, and everything mounted in a writable tree,
-/// whose names a process left over from another run could swap until then (semantics 20). The engine follows links when it mounts;
-/// a pin is taken without following any, so that a link in place of the object never agrees with it.
+/// What must stand at its guest path once everything is mounted: every granted object, and every directory mounted in a writable
+/// tree, whose names a process left over from another run could swap until then (semantics 20). The engine follows links when it
+/// mounts; a pin is taken without following any, so that a link in place of the object never agrees with it. Files that are only
+/// protected are left out: tools replace them by rename at any time (git its `config`), and the new one is mounted as well.
 fn pins(ctx: Ctx<'_>, rules: &Rules, layout: &Layout) -> Result<Vec<Pin>, PlanError> {
     let granted: BTreeSet<&Path> = rules.grants.iter().map(Grant::path).collect();
     let mut out = Vec::new();
@@ -279,17 +284,16 @@ fn pins(ctx: Ctx<'_>, rules: &Rules, layout: &Layout) -> Result<Vec<Pin>, PlanEr
         let Node::Host { src, .. } = node else {
             continue;
         };
-        let in_writable = path.parent().is_some_and(|p| layout.tree.host_writable(p));
-        // What ccbox itself makes first, with the directories above it, is not there to be looked at.
-        let made = layout
-            .own_dirs
-            .iter()
-            .any(|own| own == src || (own.starts_with(src) && ctx.fs.kind(src).is_none()));
+        let kind = ctx.fs.meta(src).map(|m| m.kind);
+        let in_writable =
+            kind == Some(Kind::Dir) && path.parent().is_some_and(|p| layout.tree.host_writable(p));
+        // What ccbox itself makes first, with its parents, is not there to be looked at.
+        let made = layout.own_dirs.iter().any(|d| d.starts_with(src)) && !ctx.exists(src);
         if made || !(in_writable || granted.contains(src.as_path())) {
             continue;
         }
         let seen = ctx.fs.pin(src).map_err(|_| replaced(src))?;
-        if ctx.fs.meta(src).map(|m| m.kind) != Some(seen.kind) {
+        if kind != Some(seen.kind) {
             return Err(replaced(src));
         }
         out.push(Pin {
@@ -333,6 +337,18 @@ fn writable(tree: &Tree) -> Vec<PathBuf> {
         }
     }
     out.into_iter().map(|(p, _)| p.to_path_buf()).collect()
+}
+
+/// Writable binds at another guest path. Their source may be a name inside another bind, so every one counts.
+fn moved(tree: &Tree) -> Vec<(PathBuf, PathBuf)> {
+    tree.iter()
+        .filter_map(|(path, node)| {
+            let Node::Host { src, rw: true } = node else {
+                return None;
+            };
+            (src != path).then(|| (src.clone(), path.to_path_buf()))
+        })
+        .collect()
 }
 
 /// The network part does not depend on the file system; `check host` asks it directly.

@@ -95,6 +95,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             env: std::env::vars_os().collect(),
             cwd,
             pins,
+            moved: Vec::new(),
             writable: Vec::new(),
             keep_fds: Vec::new(),
             confine: false,
