@@ -41,12 +41,7 @@ impl Plan {
             fs: &memo,
         };
         let scrubbed = environment::scrub(&host.env, &policy.env);
-        let network = NetworkPlan {
-            mode: policy.net.mode,
-            egress: EgressPolicy::new(&policy.net),
-            forwarded_ports: Vec::new(),
-            hint_file: policy.net.hint_file.clone(),
-        };
+        let network = network(policy)?;
         let files = if policy.fs.disabled {
             FilePlan::disabled(ctx)
         } else {
@@ -54,6 +49,31 @@ impl Plan {
         };
         Ok(assemble(ctx, argv, files, network, scrubbed))
     }
+}
+
+/// Loopback ports of the host that one run can forward. Each takes two sockets (127.0.0.1 and ::1), and one packet carries them
+/// all, together with those of the proxies (`sys::fds::MAX_PASSED`).
+pub const MAX_FORWARDED: usize = 100;
+
+/// The network part of a plan.
+fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
+    let egress = EgressPolicy::new(&policy.net);
+    let forwarded_ports = egress.forwarded_ports();
+    if forwarded_ports.len() > MAX_FORWARDED {
+        return Err(PlanError {
+            message: format!(
+                "the allow list names {} loopback ports; at most {MAX_FORWARDED} can be forwarded",
+                forwarded_ports.len()
+            ),
+            hint: None,
+        });
+    }
+    Ok(NetworkPlan {
+        mode: policy.net.mode,
+        egress,
+        forwarded_ports,
+        hint_file: policy.net.hint_file.clone(),
+    })
 }
 
 /// The file part of a plan.

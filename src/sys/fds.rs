@@ -15,7 +15,7 @@ use nix::sys::socket::{
 use nix::sys::stat::{FileStat, SFlag};
 
 /// The most descriptors one message may carry; the kernel's own limit is 253 (SCM_MAX_FD).
-pub const MAX_PASSED: usize = 64;
+pub const MAX_PASSED: usize = 250;
 
 /// What a descriptor refers to, as far as the rules for inherited descriptors care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -287,13 +287,11 @@ pub fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(usize,
     let mut fds = Vec::new();
     for part in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(numbers) = part {
-            // SAFETY: `from_raw_fd` requires open, unowned descriptors: the kernel has just installed these in our
-            // table for this message, and this is the only place that sees their numbers.
-            fds.extend(
-                numbers
-                    .into_iter()
-                    .map(|n| unsafe { OwnedFd::from_raw_fd(n) }),
-            );
+            for number in numbers {
+                // SAFETY: `from_raw_fd` requires an open, unowned descriptor: the kernel has just installed this one in
+                // our table for this message, and this is the only place that sees its number.
+                fds.push(unsafe { OwnedFd::from_raw_fd(number) });
+            }
         }
     }
     if message
