@@ -75,7 +75,7 @@ pub fn render(plan: &Plan, _host: &HostFacts, program: &Path, net: NetSetup) -> 
                 let merged = upper.with_file_name("merged");
                 args.pair("--bind", &merged, dst);
                 overlays.push(OverlayMount {
-                    lower: lower.clone(),
+                    lowers: vec![lower.clone()],
                     upper: upper.clone(),
                     work: work.clone(),
                     at: merged,

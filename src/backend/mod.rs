@@ -35,11 +35,11 @@ pub enum EngineArg {
 /// An overlay mounted in the pre-stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverlayMount {
-    /// Read-only layer.
-    pub lower: PathBuf,
-    /// Writable layer.
+    /// Read-only layers, the uppermost first.
+    pub lowers: Vec<PathBuf>,
+    /// Writable layer; the session puts another one in its place where a run uses it already.
     pub upper: PathBuf,
-    /// Work directory.
+    /// Directory beside it for work directories, one a run; the session puts that of the run in its place.
     pub work: PathBuf,
     /// Host path the merged tree is mounted on, in the pre-stage's private mount namespace.
     pub at: PathBuf,

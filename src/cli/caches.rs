@@ -9,6 +9,7 @@ use super::usage::UsageError;
 use super::{Ending, Fault, answer, rooms};
 use crate::host::HostFacts;
 use crate::report::text::escape_os;
+use crate::session::remove_tree as remove;
 
 /// Empties them.
 pub(super) fn caches(args: CachesArgs) -> Result<Ending, Fault> {
@@ -35,30 +36,12 @@ fn clear(dir: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::NotADirectory.into());
     }
     for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        unlock(&path)?;
-        if fs::symlink_metadata(&path)?.is_dir() {
-            fs::remove_dir_all(&path)?;
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove(&entry.path())?;
         } else {
-            fs::remove_file(&path)?;
+            fs::remove_file(entry.path())?;
         }
-    }
-    Ok(())
-}
-
-/// Tools make parts of their caches read-only (`~/go/pkg/mod`), overlayfs its work directory inaccessible: as their owner one
-/// may change that.
-fn unlock(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let meta = fs::symlink_metadata(path)?;
-    if !meta.is_dir() {
-        return Ok(());
-    }
-    if meta.permissions().mode() & 0o700 != 0o700 {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-    }
-    for entry in fs::read_dir(path)? {
-        unlock(&entry?.path())?;
     }
     Ok(())
 }

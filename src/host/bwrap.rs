@@ -116,6 +116,9 @@ mod tests {
         fn canonicalize(&self, p: &Path) -> io::Result<PathBuf> {
             Ok(p.into())
         }
+        fn can_create_in(&self, _: &Path) -> bool {
+            false
+        }
         fn readable(&self, _: &Path) -> bool {
             true
         }

@@ -57,6 +57,8 @@ pub trait FsView {
     fn read(&self, path: &Path) -> Option<Vec<u8>>;
     /// The caller's own permissions let it read the object (access(2)); links are followed.
     fn readable(&self, path: &Path) -> bool;
+    /// The caller may create entries in the directory (access(2), which also knows read-only file systems).
+    fn can_create_in(&self, dir: &Path) -> bool;
 }
 
 /// The machine's own file system.
@@ -100,6 +102,10 @@ impl FsView for RealFs {
     }
     fn readable(&self, path: &Path) -> bool {
         nix::unistd::access(path, nix::unistd::AccessFlags::R_OK).is_ok()
+    }
+    fn can_create_in(&self, dir: &Path) -> bool {
+        use nix::unistd::AccessFlags;
+        nix::unistd::access(dir, AccessFlags::W_OK | AccessFlags::X_OK).is_ok()
     }
 }
 
@@ -300,5 +306,10 @@ impl FsView for FakeFs {
         // Directories tell by mode; the made-up caller is uid 1000 and may read every file.
         self.meta(path)
             .is_some_and(|m| m.kind != Kind::Dir || m.uid == 1000 || m.mode & 0o004 != 0)
+    }
+    fn can_create_in(&self, dir: &Path) -> bool {
+        // A directory without any write bit stands for everything that refuses the caller.
+        self.meta(dir)
+            .is_some_and(|m| m.kind == Kind::Dir && m.mode & 0o222 != 0)
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! Nothing may be created in the user's tree, so a cache that does not exist yet has no place to be mounted on: there the tool's own
 //! variable points into one private directory, mounted once for all of them.
+//!
+//! Where ccbox has no place for state of its own (a uid without a home in a container, a read-only root), nothing is kept between
+//! runs: the redirected tools get directories on the private /run, and the host's caches stay read-only.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,7 +29,7 @@ pub struct CacheUse {
     pub name: String,
     /// Guest path of the writable directory.
     pub at: PathBuf,
-    /// `overlay`, `redirect` or `shared`.
+    /// `overlay`, `redirect`, `temporary` or `shared`.
     pub how: &'static str,
 }
 
@@ -52,7 +55,7 @@ fn rows() -> impl Iterator<Item = Row> {
 }
 
 /// What the caches add to a plan.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct CachePlan {
     /// For `explain`.
     pub(super) uses: Vec<CacheUse>,
@@ -61,6 +64,8 @@ pub(super) struct CachePlan {
     /// State directories to create.
     pub(super) state_dirs: Vec<PathBuf>,
     redirect: bool,
+    /// ccbox can keep state of its own.
+    kept: bool,
 }
 
 /// Directories that could become overlays, for the sweep to visit in path order: (row index, link-free host path).
@@ -105,7 +110,24 @@ fn place(ctx: Ctx<'_>, row: &Row) -> PathBuf {
         .unwrap_or_else(|| ctx.host.home_real.join(row.dir))
 }
 
+/// The directory ccbox's state goes to can be made, or is there and can be written.
+pub(super) fn state_can_be_kept(ctx: Ctx<'_>) -> bool {
+    let caches = ctx.walk(&ctx.host.state_dir.join("caches"));
+    let there = caches.real.ancestors().find(|a| ctx.exists(a));
+    there.is_some_and(|dir| ctx.fs.can_create_in(dir))
+}
+
 impl CachePlan {
+    pub(super) fn new(ctx: Ctx<'_>) -> Self {
+        Self {
+            uses: Vec::new(),
+            env: Vec::new(),
+            state_dirs: Vec::new(),
+            redirect: false,
+            kept: state_can_be_kept(ctx),
+        }
+    }
+
     /// Visits one candidate: puts an overlay over what the view shows read-only.
     pub(super) fn visit(
         &mut self,
@@ -128,6 +150,7 @@ impl CachePlan {
         }
         let node = match ctx.policy.fs.caches {
             Caches::None => return,
+            Caches::Private if !self.kept => return,
             Caches::Shared => Node::Host {
                 src: path.to_path_buf(),
                 rw: true,
@@ -189,19 +212,29 @@ impl CachePlan {
                 continue;
             }
             let at = Path::new(root).join(row.name);
-            self.state_dirs.push(redirect_store(ctx).join(row.name));
+            if self.kept {
+                self.state_dirs.push(redirect_store(ctx).join(row.name));
+            } else {
+                tree.put(at.clone(), Node::Dir { mode: 0o700 });
+            }
             let value = template.replace('%', &at.display().to_string());
             self.env.push((variable.into(), value.into()));
             self.uses.push(CacheUse {
                 name: row.name.to_owned(),
                 at,
-                how: "redirect",
+                how: if self.kept { "redirect" } else { "temporary" },
             });
             self.redirect = true;
         }
         if self.redirect {
-            let src = redirect_store(ctx);
-            tree.put(root, Node::State { src });
+            let node = if self.kept {
+                Node::State {
+                    src: redirect_store(ctx),
+                }
+            } else {
+                Node::Dir { mode: 0o700 }
+            };
+            tree.put(root, node);
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Layout {
 /// Builds the child's tree.
 pub(super) fn build(ctx: Ctx<'_>, rules: &Rules) -> Result<Layout, PlanError> {
     let Base { mut tree, mut ways } = view::base(ctx);
-    let mut cache_plan = CachePlan::default();
+    let mut cache_plan = CachePlan::new(ctx);
     let candidates: BTreeMap<PathBuf, String> = caches::candidates(ctx).into_iter().collect();
     for path in named_paths(rules)
         .iter()
@@ -246,7 +246,10 @@ fn own_dirs(ctx: Ctx<'_>, tree: &mut Tree) -> Vec<PathBuf> {
     let mut made = Vec::new();
     for dir in [&ctx.host.state_dir, &ctx.host.config_dir] {
         let walk = ctx.walk(dir);
-        if walk.kind.is_none() && tree.host_writable(&walk.real) {
+        // What the caller cannot create, the command cannot either.
+        let there = walk.real.ancestors().find(|a| ctx.exists(a));
+        let possible = there.is_some_and(|a| ctx.fs.can_create_in(a));
+        if walk.kind.is_none() && possible && tree.host_writable(&walk.real) {
             tree.put(
                 walk.real.clone(),
                 Node::Host {

@@ -108,6 +108,10 @@ impl FsView for Memo<'_> {
     fn readable(&self, path: &Path) -> bool {
         self.fs.readable(path)
     }
+
+    fn can_create_in(&self, dir: &Path) -> bool {
+        self.fs.can_create_in(dir)
+    }
 }
 
 #[cfg(test)]

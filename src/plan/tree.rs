@@ -172,9 +172,10 @@ impl Tree {
     pub(super) fn replace(&mut self, path: &Path, node: Node) {
         let in_private = |p: &Path| {
             p.ancestors().take_while(|a| *a != path).any(|a| {
+                // A read-only one only stands in for a home the view does not show.
                 matches!(
                     self.get(a),
-                    Some(Node::Tmpfs { .. } | Node::Dev | Node::Proc)
+                    Some(Node::Tmpfs { ro: false, .. } | Node::Dev | Node::Proc)
                 )
             })
         };

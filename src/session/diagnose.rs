@@ -12,7 +12,7 @@ use super::SessionError;
 use super::prestage::give_up_privileges;
 use crate::backend::NetSetup;
 use crate::sys::process::{Forked, WaitFor, exit_now, fork_into, wait};
-use crate::sys::{fds, namespaces, netlink};
+use crate::sys::{fds, namespaces, netlink, prctl};
 
 /// What a trial process does; each trial includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,9 @@ pub fn attempt(trial: Trial) -> io::Result<()> {
         }
         Forked::Child => {
             drop(ours);
-            let errno = match try_it(trial) {
+            // ccbox is not dumpable by now, and the id maps of a process that is not belong to root (proc(5)): every trial of an
+            // ordinary user would end there, whatever the real obstacle is. This process ends before anything else runs.
+            let errno = match prctl::set_dumpable(true).and_then(|()| try_it(trial)) {
                 Ok(()) => 0,
                 Err(e) => e.raw_os_error().unwrap_or(libc::EIO),
             };

@@ -11,6 +11,7 @@ pub mod inner;
 mod keeper;
 mod launch;
 mod live;
+mod overlays;
 mod peers;
 mod prestage;
 mod relay;
@@ -25,6 +26,8 @@ use caller::{Signals, Terminal};
 use launch::Launch;
 pub use live::GRACE;
 use live::Hooks;
+use overlays::Layers;
+pub(crate) use overlays::remove as remove_tree;
 
 use crate::backend::{Engine, Invocation, NetSetup};
 use crate::exit::Failure;
@@ -126,7 +129,7 @@ impl Failure for SessionError {
 /// sandbox's life is tied to the thread that forked it (PR_SET_PDEATHSIG).
 ///
 /// Afterwards every catchable signal stays blocked; end the process, or [`die_as`].
-pub fn run(invocation: Invocation, config: SessionConfig<'_>) -> Result<Outcome, SessionError> {
+pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outcome, SessionError> {
     let inherited = fds::inherited(
         &invocation.inner.argv,
         &invocation.inner.env,
@@ -137,6 +140,8 @@ pub fn run(invocation: Invocation, config: SessionConfig<'_>) -> Result<Outcome,
     let signals = Signals::take_over().map_err(errors::resources)?;
     let terminal = Terminal::find();
     state_directories(&config.state_dirs)?;
+    // Held until nothing of the run is left.
+    let _layers = Layers::take(&mut invocation.overlays)?;
 
     let enforced = Enforced {
         engine: engine_name(&invocation.engine),

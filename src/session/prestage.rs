@@ -105,7 +105,7 @@ impl PreStage<'_> {
         if !self.overlays.is_empty() {
             namespaces::make_mounts_private().map_err(|e| Step::PrivateMounts.failed(&e, ""))?;
             for o in self.overlays {
-                namespaces::mount_overlay(&o.lower, &o.upper, &o.work, &o.at)
+                namespaces::mount_overlay(&o.lowers, &o.upper, &o.work, &o.at)
                     .map_err(|e| Step::Overlay.failed(&e, &o.at))?;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::mount::MsFlags;
 
@@ -38,10 +38,16 @@ pub fn mount_proc() -> io::Result<()> {
     )?)
 }
 
-/// An overlay of `lower` (read-only) and `upper` (writable) at `at`; inside a user namespace, hence `userxattr` (5.11).
-pub fn mount_overlay(lower: &Path, upper: &Path, work: &Path, at: &Path) -> io::Result<()> {
+/// An overlay of `lowers` (read-only, the uppermost first) and `upper` (writable) at `at`; inside a user namespace, hence
+/// `userxattr` (5.11).
+pub fn mount_overlay(lowers: &[PathBuf], upper: &Path, work: &Path, at: &Path) -> io::Result<()> {
     let mut data = b"userxattr,lowerdir=".to_vec();
-    escape_into(&mut data, lower);
+    for (i, lower) in lowers.iter().enumerate() {
+        if i > 0 {
+            data.push(b':');
+        }
+        escape_into(&mut data, lower);
+    }
     data.extend_from_slice(b",upperdir=");
     escape_into(&mut data, upper);
     data.extend_from_slice(b",workdir=");

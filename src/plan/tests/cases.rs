@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::ask::{gap, mounts_at, refusal, var, ws};
+use crate::host::fs_view::FakeEntry;
+use crate::plan::Mount;
 use crate::plan::fixture::{
     bind, bind_at, can_read, can_write, debian, dev, dispatch, entry, facts, layer, origin,
     planned, set_cwd, terminal,
@@ -517,4 +519,61 @@ fn explain_says_it_all() {
     assert!(value["mounts"].as_array().unwrap().len() > 10);
     let ask = crate::plan::check::write(&plan, Path::new("/home/me/proj/main.c"));
     assert!(!ask.allowed && ask.rule.contains("protected_paths") && ask.origin == Some(origin(1)));
+}
+
+#[test]
+fn cr3_a_bind_above_a_home_in_tmp_shows_it_without_its_secrets() {
+    let fs = debian()
+        .file("/tmp/t/h/readme", "")
+        .file("/tmp/t/h/.ssh/id", "");
+    let mut host = facts();
+    host.home = PathBuf::from("/tmp/t/h");
+    host.home_real = host.home.clone();
+    for mut p in [dispatch(), dev()] {
+        p.fs.binds.push(bind("/tmp/t", true));
+        set_cwd(&mut host, "/tmp/t");
+        let plan = planned(&p, &host, &fs);
+        assert!(can_read(&plan, "/tmp/t/h/readme"), "{}", p.profile);
+        assert!(!can_read(&plan, "/tmp/t/h/.ssh/id"), "{}", p.profile);
+        // Alone it stays the empty read-only directory of every view.
+        p.fs.binds.pop();
+        p.fs.binds.push(bind("/tmp/t/h/w", false));
+        let fs = fs.clone().dir("/tmp/t/h/w");
+        set_cwd(&mut host, "/tmp/t/h/w");
+        let plan = planned(&p, &host, &fs);
+        assert!(!can_read(&plan, "/tmp/t/h/readme") && can_write(&plan, "/tmp/t/h/w/x"));
+    }
+}
+
+#[test]
+fn a_home_that_refuses_state_gets_temporary_caches() {
+    let fs = debian()
+        .with(
+            "/var/empty",
+            FakeEntry::Dir {
+                uid: 0,
+                mode: 0o555,
+            },
+        )
+        .dir("/var/empty/.npm");
+    let mut host = facts();
+    host.home = PathBuf::from("/var/empty");
+    host.home_real = host.home.clone();
+    host.state_dir = host.home.join(".local/state/ccbox");
+    host.config_dir = host.home.join(".config/ccbox");
+    for p in [dispatch(), dev()] {
+        let mut p = p;
+        p.fs.binds.push(bind("/home/me/proj", false));
+        let plan = planned(&p, &host, &fs);
+        assert!(plan.state_dirs.is_empty(), "{:?}", plan.state_dirs);
+        assert!(plan.caches.iter().all(|c| c.how == "temporary"));
+        assert_eq!(
+            var(&plan, "GOPATH").as_deref(),
+            Some("/run/ccbox-caches/go")
+        );
+        assert!(matches!(
+            mounts_at(&plan, "/run/ccbox-caches/go")[..],
+            [Mount::Dir { .. }]
+        ));
+    }
 }
