@@ -9,7 +9,7 @@ use super::check::Answer;
 use super::child_env::Changes;
 use super::context::Prepared;
 use super::{Ending, Fault};
-use crate::backend::bwrap::PROXY_PORT;
+use crate::backend::bwrap::proxy_port;
 use crate::host::{HostFacts, RealFs};
 use crate::plan;
 use crate::proxy;
@@ -23,7 +23,7 @@ pub(super) fn proxy_env(ready: &Prepared) -> Changes {
     let chosen = |name: &OsString| policy.env.set.iter().any(|e| e.value.0 == *name);
     Changes {
         set: proxy::child_env(
-            PROXY_PORT,
+            proxy_port(&ready.plan.network.forwarded_ports),
             policy.net.all_proxy,
             None,
             &ready.host.exe,

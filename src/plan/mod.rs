@@ -176,6 +176,8 @@ pub struct Gap {
     pub text: String,
 }
 
+pub use resolve::MAX_FORWARDED;
+
 /// A fully resolved run.
 #[derive(Debug, Clone)]
 pub struct Plan {

@@ -195,8 +195,15 @@ fn semantics_24_writable_list_and_semantics_20_pins() {
     let want = ["/dev", "/home/me/proj", "/proc", "/run", "/tmp", "/var/tmp"];
     assert_eq!(plan.writable, want.map(PathBuf::from));
     let pinned: Vec<_> = plan.pins.iter().map(|p| p.guest.as_path()).collect();
-    assert_eq!(pinned, [Path::new("/home/me/proj")]);
-    assert!(plan.pins[0].dev == 1 && plan.pins[0].ino > 0);
+    let granted_and_mounted_inside = [
+        "/home/me/proj",
+        "/home/me/proj/.git",
+        "/home/me/proj/.git/config",
+        "/home/me/proj/.git/hooks",
+        "/home/me/proj/main.c",
+    ];
+    assert_eq!(pinned, granted_and_mounted_inside.map(Path::new));
+    assert!(plan.pins.iter().all(|p| p.dev == 1 && p.ino > 0));
 }
 
 #[test]
