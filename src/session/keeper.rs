@@ -11,16 +11,21 @@ use crate::sys::process::{Change, WaitFor, wait};
 use crate::sys::signals::{self, SignalFd};
 use crate::sys::{fds, process};
 
-/// Watches over `command` until it ends, of which ccbox is told, or ccbox does. All catchable signals are blocked and arrive at `events`.
+/// Watches over `command` until it ends, of which ccbox is told, or ccbox does. All catchable signals are blocked and
+/// arrive at `events`.
 pub(super) fn keep(control: &OwnedFd, events: &SignalFd, command: i32) -> io::Result<()> {
     let mut ledger = Ledger::default();
-    let mut stopped = false;
+    let mut command = Command {
+        pid: command,
+        stops: 0,
+        stopped: false,
+    };
     // Copies from before the fork say nothing about what the command got. A SIGCHLD among them may be the command's
     // end already, so there is always one look for changes before the first wait.
     while events.next()?.is_some() {}
     loop {
         // SIGCHLD coalesces and may be swallowed by other news: look for every change there is.
-        if let Some(end) = reap(control, command, &mut stopped)? {
+        if let Some(end) = command.reap(control)? {
             wire::say(control, &end, &[])?;
             return Ok(());
         }
@@ -39,37 +44,56 @@ pub(super) fn keep(control: &OwnedFd, events: &SignalFd, command: i32) -> io::Re
             match wire::hear::<Order>(control)? {
                 None => return Ok(()),
                 Some((Order::Relay(n), _)) => ledger.asked(n, Instant::now()),
-                Some((Order::Resume, _)) => {
-                    if stopped {
-                        signals::send(command, libc::SIGCONT)?;
+                Some((Order::Resume { nth }, _)) => {
+                    // The latest news first: a SIGCONT too many would wipe out a stop signal that has just been sent.
+                    if let Some(end) = command.reap(control)? {
+                        wire::say(control, &end, &[])?;
+                        return Ok(());
+                    }
+                    if command.stopped && command.stops == nth {
+                        signals::send(command.pid, libc::SIGCONT)?;
                     }
                 }
                 Some((Order::Go, _)) => {}
             }
         }
         for n in ledger.due(Instant::now()) {
-            signals::send(command, n)?;
+            signals::send(command.pid, n)?;
         }
     }
 }
 
-/// Reaps whatever has changed; the command's end as a report.
-fn reap(control: &OwnedFd, command: i32, stopped: &mut bool) -> io::Result<Option<Report>> {
-    while let Some((pid, change)) = wait(-1, WaitFor::AnyNow)? {
-        if pid != command {
-            continue;
-        }
-        match change {
-            Change::Exited(code) => return Ok(Some(Report::Exited(code))),
-            Change::Signalled(n) => return Ok(Some(Report::Signalled(n))),
-            Change::Stopped(n) => {
-                *stopped = true;
-                wire::say(control, &Report::Stopped(n), &[])?;
+struct Command {
+    pid: i32,
+    /// How often it has been stopped.
+    stops: u32,
+    stopped: bool,
+}
+
+impl Command {
+    /// Reaps whatever has changed, of the command and of orphans; the command's end as a report.
+    fn reap(&mut self, control: &OwnedFd) -> io::Result<Option<Report>> {
+        while let Some((pid, change)) = wait(-1, WaitFor::AnyNow)? {
+            if pid != self.pid {
+                continue;
             }
-            Change::Continued => *stopped = false,
+            match change {
+                Change::Exited(code) => return Ok(Some(Report::Exited(code))),
+                Change::Signalled(n) => return Ok(Some(Report::Signalled(n))),
+                Change::Stopped(signal) => {
+                    self.stops = self.stops.wrapping_add(1);
+                    self.stopped = true;
+                    let nth = self.stops;
+                    wire::say(control, &Report::Stopped { signal, nth }, &[])?;
+                }
+                Change::Continued => {
+                    self.stopped = false;
+                    wire::say(control, &Report::Continued, &[])?;
+                }
+            }
         }
+        Ok(None)
     }
-    Ok(None)
 }
 
 /// Kills every descendant of this process, which must be a child subreaper: as a parent dies its children become ours,

@@ -15,12 +15,13 @@ use super::errors;
 use super::fds::Inherited;
 use super::handover::{self, Facts};
 use super::inner::{self, Scope};
-use super::live::Live;
+use super::live::{Live, Orphans};
 use super::prestage::{self, PreStage};
 use crate::backend::{Engine, EngineArg, Invocation, NetSetup};
-use crate::sys::fds;
+use crate::exit;
 use crate::sys::process::{Forked, exit_now, fork_into};
 use crate::sys::signals::SignalSet;
+use crate::sys::{fds, prctl};
 
 /// What the launch needs of the caller and the configuration.
 #[derive(Debug)]
@@ -55,12 +56,19 @@ fn direct(invocation: &Invocation, launch: &Launch<'_>) -> Result<Live, SessionE
         mask: launch.mask,
         listen_pid: launch.inherited.listen,
     };
+    let orphans = Orphans::adopt().map_err(errors::resources)?;
     match fork_into(CloneFlags::empty()).map_err(errors::resources)? {
-        Forked::Parent(pid) => Ok(Live::new(pid, ours, None, None)),
+        Forked::Parent(pid) => Ok(Live {
+            child: pid,
+            control: Some(ours),
+            lifeline: None,
+            orphans: Some(orphans),
+            engine_stderr: None,
+        }),
         Forked::Child => {
             drop(ours);
-            if crate::sys::prctl::adopt_orphans().is_err() {
-                exit_now(crate::exit::OWN_FAILURE);
+            if prctl::adopt_orphans().is_err() {
+                exit_now(exit::OWN_FAILURE);
             }
             exit_now(inner::run(&invocation.inner, &facts, &theirs, Scope::Tree))
         }
@@ -115,10 +123,19 @@ fn engine(
     if stage.namespaced {
         let flags = PreStage::namespaces(launch.net, &invocation.overlays);
         match fork_into(flags) {
-            Ok(Forked::Parent(pid)) => return Ok(Live::new(pid, ours, None, Some(engine_stderr))),
+            Ok(Forked::Parent(pid)) => {
+                return Ok(Live {
+                    child: pid,
+                    control: Some(ours),
+                    lifeline: None,
+                    orphans: None,
+                    engine_stderr: Some(engine_stderr),
+                });
+            }
             Ok(Forked::Child) => {
                 drop((ours, lifeline));
-                stage.run(&theirs)
+                // Without process ids in common: the parent's end of the control socket tells.
+                stage.run(|| prestage::open(&theirs))
             }
             // Without a network of its own the pre-stage has only its process namespace to lose.
             Err(_) if launch.net == NetSetup::Host && invocation.overlays.is_empty() => {
@@ -127,8 +144,15 @@ fn engine(
             Err(e) => return Err(errors::no_namespaces(&e, launch.net)),
         }
     }
+    let orphans = Orphans::adopt().map_err(errors::resources)?;
     match fork_into(CloneFlags::empty()).map_err(errors::resources)? {
-        Forked::Parent(pid) => Ok(Live::new(pid, ours, Some(lifeline), Some(engine_stderr))),
+        Forked::Parent(pid) => Ok(Live {
+            child: pid,
+            control: Some(ours),
+            lifeline: Some(lifeline),
+            orphans: Some(orphans),
+            engine_stderr: Some(engine_stderr),
+        }),
         Forked::Child => {
             drop((ours, lifeline));
             prestage::guard(&stage, &watched)

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{self, Read, Seek};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use super::peers::Peers;
 use super::wire::{self, Order, Report};
 use super::{Doors, Enforced, OnListeners, Outcome, SessionError};
 use crate::backend::NetSetup;
-use crate::sys::process::{WaitFor, wait};
-use crate::sys::{fds, signals};
+use crate::sys::process::{self, WaitFor, wait};
+use crate::sys::{fds, prctl, signals};
 
 /// How long a command that was asked to end by SIGTERM may take before it is killed (PR-3).
 pub const GRACE: Duration = Duration::from_secs(10);
@@ -27,13 +27,45 @@ const ENGINE_WORDS: u64 = 2048;
 /// The process below ccbox and the sockets that keep it alive. Dropping ends the run and waits for its last process.
 #[derive(Debug)]
 pub(super) struct Live {
-    child: Pid,
-    control: Option<OwnedFd>,
-    /// Of a guard, which cleans up when it ends. Without one, `child` is pid 1 of a process namespace.
-    lifeline: Option<OwnedFd>,
-    /// `child` does its own cleaning up.
-    guarded: bool,
-    engine_stderr: Option<OwnedFd>,
+    pub(super) child: Pid,
+    pub(super) control: Option<OwnedFd>,
+    /// Of a guard: each side sees here that the other is gone.
+    pub(super) lifeline: Option<OwnedFd>,
+    /// `child` is a guard or keeper, which cleans up when it ends; these are left if it was killed. Without, `child` is
+    /// pid 1 of a process namespace.
+    pub(super) orphans: Option<Orphans>,
+    pub(super) engine_stderr: Option<OwnedFd>,
+}
+
+/// Processes that become ccbox's children because the one that should have cared for them was killed.
+#[derive(Debug)]
+pub(super) struct Orphans {
+    /// Children from before ccbox was executed; they are the caller's business.
+    before: Vec<i32>,
+}
+
+impl Orphans {
+    /// From now on orphans of the run come to this process.
+    pub(super) fn adopt() -> io::Result<Self> {
+        let before = process::children()?;
+        prctl::adopt_orphans()?;
+        Ok(Self { before })
+    }
+
+    /// Kills until there is none.
+    fn kill(&self) -> io::Result<()> {
+        loop {
+            let mut orphans = process::children()?;
+            orphans.retain(|pid| !self.before.contains(pid));
+            if orphans.is_empty() {
+                return Ok(());
+            }
+            for pid in orphans {
+                signals::send(pid, libc::SIGKILL)?;
+                wait(pid, WaitFor::End)?;
+            }
+        }
+    }
 }
 
 /// What the run needs to call back.
@@ -44,23 +76,6 @@ pub(super) struct Hooks<'a> {
 }
 
 impl Live {
-    /// For a forked child. A lifeline or the lack of an engine means that it is a guard or a keeper.
-    pub(super) fn new(
-        child: Pid,
-        control: OwnedFd,
-        lifeline: Option<OwnedFd>,
-        engine_stderr: Option<OwnedFd>,
-    ) -> Self {
-        let guarded = lifeline.is_some() || engine_stderr.is_none();
-        Self {
-            child,
-            control: Some(control),
-            lifeline,
-            guarded,
-            engine_stderr,
-        }
-    }
-
     /// Runs to the end of the command; everything of the run is gone when this returns.
     pub(super) fn run(
         mut self,
@@ -75,10 +90,12 @@ impl Live {
         let mut watch = Watch {
             control: &control,
             child: self.child,
+            lifeline: self.lifeline.as_ref(),
             signals,
             terminal,
             deadline: None,
             started: false,
+            stops: 0,
             served: None,
             net: hooks.enforced.net,
         };
@@ -104,11 +121,15 @@ impl Live {
     fn finish(&mut self) {
         self.control = None;
         self.lifeline = None;
-        if !self.guarded {
+        if self.orphans.is_none() {
             // SIGKILL of pid 1 makes the kernel kill its whole process namespace, and wait(2) comes back after that.
             let _ = signals::send(self.child.as_raw(), libc::SIGKILL);
         }
         let _ = wait(self.child.as_raw(), WaitFor::End);
+        if let Some(orphans) = self.orphans.take() {
+            // /proc is there, or the run would not have begun; what cannot be killed cannot be helped.
+            let _ = orphans.kill();
+        }
     }
 
     /// What the engine said before it gave up.
@@ -144,11 +165,14 @@ enum End {
 
 struct Watch<'a> {
     control: &'a OwnedFd,
+    lifeline: Option<&'a OwnedFd>,
     signals: &'a Signals,
     terminal: Option<Terminal>,
     /// When the command will be killed.
     deadline: Option<Instant>,
     started: bool,
+    /// The command's latest stop.
+    stops: u32,
     /// What serves the listeners, kept for the length of the run.
     served: Option<Box<dyn Any>>,
     net: Option<NetSetup>,
@@ -164,8 +188,15 @@ impl Watch<'_> {
             let timeout = self
                 .deadline
                 .map(|d| d.saturating_duration_since(Instant::now()));
-            let [report, signal] = fds::poll([self.control.as_fd(), self.signals.as_fd()], timeout)
-                .map_err(errors::resources)?;
+            let [report, signal, guard] = fds::poll(
+                [
+                    self.control.as_fd(),
+                    self.signals.as_fd(),
+                    self.lifeline.unwrap_or(self.control).as_fd(),
+                ],
+                timeout,
+            )
+            .map_err(errors::resources)?;
             if signal.readable {
                 while let Some(n) = self.signals.next().map_err(errors::resources)? {
                     if let Some(end) = self.signal(n) {
@@ -189,7 +220,7 @@ impl Watch<'_> {
                     self.served = Some(serve(doors).map_err(errors::proxies)?);
                 }
                 match report {
-                    Report::Listeners => {}
+                    Report::Listeners | Report::Continued => {}
                     Report::Failed(failure) => return Ok(End::Failed(failure)),
                     Report::Ready { landlock_abi } => {
                         if let Some((on_ready, mut enforced)) = ready.take() {
@@ -204,8 +235,11 @@ impl Watch<'_> {
                     }
                     Report::Exited(code) => return Ok(End::Outcome(Outcome::Exited(code))),
                     Report::Signalled(n) => return Ok(End::Outcome(Outcome::Signalled(n))),
-                    Report::Stopped(n) => self.stop_too(n),
+                    Report::Stopped { signal, nth } => self.stop_too(signal, nth),
                 }
+            } else if guard.hung_up {
+                // Everything that was said before has been heard.
+                return Ok(End::Silence);
             }
             if self.deadline.is_some_and(|d| d <= Instant::now()) {
                 return Ok(End::Outcome(Outcome::Signalled(libc::SIGKILL)));
@@ -226,14 +260,17 @@ impl Watch<'_> {
             return match default_action(n) {
                 DefaultAction::Terminate if !ignored => Some(End::Outcome(Outcome::Signalled(n))),
                 DefaultAction::Stop if !ignored => {
-                    self.stop(n);
+                    let since = Instant::now();
+                    // Comes back when continued.
+                    let _ = signals::raise_default(n);
+                    self.resumed(since);
                     None
                 }
                 DefaultAction::Terminate | DefaultAction::Stop | DefaultAction::Ignore => None,
             };
         }
         match n {
-            libc::SIGCONT => self.order(Order::Resume),
+            libc::SIGCONT => self.order(Order::Resume { nth: self.stops }),
             // The terminal sends these to the whole group; ccbox follows the command into the stop.
             libc::SIGTTIN | libc::SIGTTOU => {}
             _ => self.order(Order::Relay(n)),
@@ -245,21 +282,39 @@ impl Watch<'_> {
     }
 
     /// The command stopped, so ccbox does: its parent's job control sees what it would see unwrapped.
-    fn stop_too(&mut self, n: i32) {
-        self.stop(n);
-        self.order(Order::Resume);
+    ///
+    /// The news may be stale, or somebody may continue the command alone. So whatever is said on the control socket from
+    /// here on continues ccbox, too: the stop signal is pending first, then the socket is armed, then looked at; the
+    /// SIGCONT of a later word takes the pending stop with it.
+    fn stop_too(&mut self, signal: i32, nth: u32) {
+        self.stops = nth;
+        let since = Instant::now();
+        // SIGSTOP cannot be pending, and job control treats both the same.
+        let signal = if signal == libc::SIGSTOP {
+            libc::SIGTSTP
+        } else {
+            signal
+        };
+        let news =
+            || fds::poll([self.control.as_fd()], Some(Duration::ZERO)).is_ok_and(|[s]| s.readable);
+        // What goes wrong here leaves ccbox running while the command is stopped, which is no harm.
+        let _ = signals::stop_unless(signal, || {
+            fds::continue_on_input(self.control, true).is_err() || news()
+        });
+        let _ = fds::continue_on_input(self.control, false);
+        self.resumed(since);
+        if !news() {
+            self.order(Order::Resume { nth });
+        }
     }
 
-    fn stop(&mut self, n: i32) {
-        let before = Instant::now();
-        // Comes back when continued. In an orphaned process group the kernel does not stop for terminal signals.
-        let _ = signals::raise_default(n);
+    fn resumed(&mut self, since: Instant) {
         if let Some(terminal) = &mut self.terminal {
             terminal.resumed();
         }
         // Time spent stopped is not the command's.
         if let Some(deadline) = &mut self.deadline {
-            *deadline += before.elapsed();
+            *deadline += since.elapsed();
         }
     }
 }

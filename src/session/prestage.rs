@@ -16,6 +16,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use nix::sched::CloneFlags;
+use nix::unistd::{getpid, getppid};
 
 use super::inner;
 use super::keeper;
@@ -65,19 +66,17 @@ impl PreStage<'_> {
         flags
     }
 
-    /// Becomes the engine. `lifeline` ends when ccbox does.
-    pub(super) fn run(&self, lifeline: &OwnedFd) -> ! {
-        let Err(failure) = self.become_engine(lifeline);
+    /// Becomes the engine. `alive` tells whether the parent still is.
+    pub(super) fn run(&self, alive: impl FnOnce() -> bool) -> ! {
+        let Err(failure) = self.become_engine(alive);
         let _ = wire::say(self.control, &Report::Failed(failure), &[]);
         exit_now(exit::OWN_FAILURE)
     }
 
-    fn become_engine(&self, lifeline: &OwnedFd) -> Result<Infallible, SetupFailure> {
+    fn become_engine(&self, alive: impl FnOnce() -> bool) -> Result<Infallible, SetupFailure> {
         prctl::die_with_parent().map_err(|e| Step::Lifeline.failed(&e, ""))?;
-        // If the parent died before that call, nothing will come: its end of the lifeline is closed.
-        let [end] = fds::poll([lifeline.as_fd()], Some(Duration::ZERO))
-            .map_err(|e| Step::Lifeline.failed(&e, ""))?;
-        if end.hung_up {
+        // If the parent died before that call, no signal will come.
+        if !alive() {
             exit_now(exit::OWN_FAILURE);
         }
         if self.namespaced {
@@ -128,6 +127,11 @@ pub(super) fn give_up_privileges(uid: u32) -> io::Result<()> {
     })
 }
 
+/// Whether the other side of `socket` is still open.
+pub(super) fn open(socket: &OwnedFd) -> bool {
+    fds::poll([socket.as_fd()], Some(Duration::ZERO)).is_ok_and(|[end]| !end.hung_up)
+}
+
 /// Runs the engine below this process, and kills whatever is left of it when it or ccbox ends.
 pub(super) fn guard(stage: &PreStage<'_>, lifeline: &OwnedFd) -> ! {
     // Whatever fails here, ending is the answer: ccbox sees the end of the control socket.
@@ -137,9 +141,9 @@ pub(super) fn guard(stage: &PreStage<'_>, lifeline: &OwnedFd) -> ! {
 
 fn watch(stage: &PreStage<'_>, lifeline: &OwnedFd) -> io::Result<()> {
     prctl::adopt_orphans()?;
+    let guard = getpid();
     let engine = match fork_into(CloneFlags::empty())? {
-        // This fork's parent is the guard; it is alive, or the lifeline says that ccbox is not.
-        Forked::Child => stage.run(lifeline),
+        Forked::Child => stage.run(|| getppid() == guard),
         Forked::Parent(pid) => pid.as_raw(),
     };
     // Only the engine's copy of the control socket counts, so that its end is seen.

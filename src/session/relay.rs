@@ -4,6 +4,9 @@
 //! ccbox says it got a signal, a copy of that signal here means that the group was signalled (Ctrl-C, `timeout`,
 //! `kill -- -PGID`), so the command had it from the kernel; no copy means that only ccbox was (`kill PID`,
 //! `Popen.send_signal`), so it is sent on. The two arrive in any order, hence the two time limits.
+//!
+//! A pending stop signal is wiped out by SIGCONT (signal(7)), so a SIGCONT stands for a copy of SIGTSTP that was never
+//! seen: the group was stopped and continued again.
 
 use std::time::{Duration, Instant};
 
@@ -24,6 +27,9 @@ impl Ledger {
     /// This process got its own copy.
     pub(super) fn own_copy(&mut self, signal: i32, now: Instant) {
         self.forget(now);
+        if signal == libc::SIGCONT {
+            self.asked.retain(|(s, _)| *s != libc::SIGTSTP);
+        }
         if take(&mut self.asked, signal).is_none() {
             self.own.push((signal, now));
         }
@@ -32,7 +38,8 @@ impl Ledger {
     /// ccbox got the signal.
     pub(super) fn asked(&mut self, signal: i32, now: Instant) {
         self.forget(now);
-        if take(&mut self.own, signal).is_none() {
+        let over = signal == libc::SIGTSTP && self.own.iter().any(|(s, _)| *s == libc::SIGCONT);
+        if take(&mut self.own, signal).is_none() && !over {
             self.asked.push((signal, now));
         }
     }
@@ -95,6 +102,24 @@ mod tests {
         assert!(ledger.due(t + PATIENCE / 2).is_empty());
         assert_eq!(ledger.due(t + PATIENCE), [2]);
         assert!(ledger.due(t + PATIENCE * 2).is_empty());
+    }
+
+    #[test]
+    fn a_stop_of_the_group_that_is_over_is_not_repeated() {
+        let t = Instant::now();
+        for asked_first in [true, false] {
+            let mut ledger = Ledger::default();
+            if asked_first {
+                ledger.asked(libc::SIGTSTP, t);
+                ledger.own_copy(libc::SIGCONT, t);
+            } else {
+                ledger.own_copy(libc::SIGCONT, t);
+                ledger.asked(libc::SIGTSTP, t);
+            }
+            assert!(ledger.due(t + PATIENCE).is_empty());
+            ledger.asked(libc::SIGTSTP, t + MEMORY);
+            assert_eq!(ledger.due(t + MEMORY + PATIENCE), [libc::SIGTSTP]);
+        }
     }
 
     #[test]

@@ -30,8 +30,15 @@ pub(super) enum Report {
     Exited(u8),
     /// The command was killed by this signal.
     Signalled(i32),
-    /// The command was stopped by this signal.
-    Stopped(i32),
+    /// The command was stopped, for the `nth` time.
+    Stopped {
+        /// By this signal.
+        signal: i32,
+        /// Which stop this is.
+        nth: u32,
+    },
+    /// The command goes on.
+    Continued,
 }
 
 /// From ccbox to the inner stage. The end of the conversation is the order to die.
@@ -41,8 +48,12 @@ pub(super) enum Order {
     Go,
     /// ccbox got this signal; the command shall have it if its process group did not.
     Relay(i32),
-    /// ccbox was continued; so shall be the command.
-    Resume,
+    /// ccbox was continued after it had stopped because of the command's `nth` stop; so shall be the command, if it is
+    /// still that one.
+    Resume {
+        /// Of [`Report::Stopped`].
+        nth: u32,
+    },
 }
 
 /// Which step failed, with errno and the object it was about.

@@ -351,6 +351,24 @@ pub fn poll<const N: usize>(
     }))
 }
 
+/// Whether input on `socket` sends SIGCONT to this process, which continues it if it is stopped.
+pub fn continue_on_input(socket: &OwnedFd, on: bool) -> io::Result<()> {
+    // asm-generic/fcntl.h; not in the libc crate.
+    const F_SETSIG: libc::c_int = 10;
+    let fd = socket.as_raw_fd();
+    if on {
+        // SAFETY: both commands take an integer and touch no memory of ours.
+        let done = unsafe {
+            libc::fcntl(fd, libc::F_SETOWN, libc::getpid())
+                | libc::fcntl(fd, F_SETSIG, libc::SIGCONT)
+        };
+        Errno::result(done)?;
+    }
+    let flags = if on { OFlag::O_ASYNC } else { OFlag::empty() };
+    nix::fcntl::fcntl(socket, FcntlArg::F_SETFL(flags))?;
+    Ok(())
+}
+
 /// Makes `fd` the standard error of this process.
 pub fn replace_stderr(fd: &OwnedFd) -> io::Result<()> {
     Ok(nix::unistd::dup2_stderr(fd)?)

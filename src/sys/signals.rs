@@ -149,6 +149,24 @@ pub fn raise_default(n: i32) -> io::Result<()> {
     Ok(())
 }
 
+/// Stops this process by `n` (TSTP, TTIN or TTOU), which is blocked, unless `cancelled` says so once the signal is
+/// pending; a SIGCONT that comes in between cancels as well (signal(7)). Comes back when continued.
+pub fn stop_unless(n: i32, cancelled: impl FnOnce() -> bool) -> io::Result<()> {
+    set_default(n)?;
+    // SAFETY: raise takes one integer.
+    unsafe { libc::raise(n) };
+    if cancelled() {
+        // Ignoring a pending signal discards it (POSIX, Signal Actions).
+        set_ignored(n)?;
+        return set_default(n);
+    }
+    let mut open = SignalSet::catchable();
+    open.remove(n);
+    let blocked = set_mask(open)?;
+    set_mask(blocked)?;
+    Ok(())
+}
+
 /// Blocked signals as readable events.
 #[derive(Debug)]
 pub struct SignalFd(OwnedFd);

@@ -32,46 +32,54 @@ use std::process::ExitCode;
 type Case = (&'static str, fn());
 
 fn main() -> ExitCode {
-    let mut args = std::env::args_os().skip(1);
-    match args.next().as_deref().and_then(|a| a.to_str()) {
-        Some("__inner") => {
-            let rest: Vec<_> = args.collect();
-            ExitCode::from(ccbox::session::inner::main(&rest))
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    let words: Vec<&str> = args.iter().filter_map(|a| a.to_str()).collect();
+    match words.as_slice() {
+        ["__inner", ..] => ExitCode::from(ccbox::session::inner::main(&args[1..])),
+        ["box", ..] => boxed::main(args[1..].to_vec()),
+        // As the test programs of libtest, for whoever runs each test in a process of its own.
+        ["--list", rest @ ..] => {
+            if !rest.contains(&"--ignored") {
+                for (name, _) in cases() {
+                    println!("{name}: test");
+                }
+            }
+            ExitCode::SUCCESS
         }
-        Some("box") => boxed::main(args.collect()),
-        filter => run_all(filter.unwrap_or("")),
+        ["--exact", name, ..] => run(|n| n == *name),
+        _ => {
+            let filter = words.iter().find(|w| !w.starts_with('-')).unwrap_or(&"");
+            let ours = run(|n| n.contains(filter));
+            if support::is_root() && !support::as_ordinary_user(filter).success() {
+                return ExitCode::FAILURE;
+            }
+            ours
+        }
     }
 }
 
-fn run_all(filter: &str) -> ExitCode {
-    let cases: Vec<Case> = [
+fn cases() -> Vec<Case> {
+    [
         exits::CASES,
         signals::CASES,
         lifetime::CASES,
         isolation::CASES,
         terminal::CASES,
     ]
-    .concat();
-    let mut failed = 0;
-    for (name, case) in cases.iter().filter(|(n, _)| n.contains(filter)) {
+    .concat()
+}
+
+fn run(wanted: impl Fn(&str) -> bool) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for (name, case) in cases().iter().filter(|(n, _)| wanted(n)) {
         let before = std::time::Instant::now();
         if std::panic::catch_unwind(case).is_ok() {
             let took = before.elapsed().as_millis();
             println!("ok   {} {name} ({took} ms)", support::user());
         } else {
             println!("FAIL {} {name}", support::user());
-            failed += 1;
+            code = ExitCode::FAILURE;
         }
     }
-    if support::is_root() {
-        let status = support::as_ordinary_user(filter);
-        if !status.success() {
-            failed += 1;
-        }
-    }
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    code
 }

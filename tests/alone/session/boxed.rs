@@ -87,6 +87,8 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     ]);
     engine_args.extend(extra);
     engine_args.extend([text("--chdir"), text("/")]);
+    let confine = engine != Engine::None;
+    let writable = [cwd.clone(), "/tmp".into(), "/dev".into(), "/proc".into()].to_vec();
     let invocation = Invocation {
         engine,
         args: engine_args,
@@ -95,10 +97,10 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             env: std::env::vars_os().collect(),
             cwd,
             pins,
+            writable,
             moved: Vec::new(),
-            writable: Vec::new(),
             keep_fds: Vec::new(),
-            confine: false,
+            confine,
             listen: Vec::new(),
             ignored_signals: Vec::new(),
             unix_sockets: false,

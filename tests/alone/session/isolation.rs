@@ -144,6 +144,11 @@ fn activation() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     for way in WAYS {
         let fd = listener.as_raw_fd();
+        let take = if fd == 3 {
+            String::new()
+        } else {
+            format!("exec 3<&{fd} {fd}<&-; ")
+        };
         // Bash has no way to open a listening socket, so it takes ours through /proc.
         let line = format!(
             "export LISTEN_FDS=1 LISTEN_PID=$$; exec {} box {} -- bash -c 'echo $LISTEN_PID $$ $LISTEN_FDS; readlink /proc/self/fd/3'",
@@ -151,9 +156,7 @@ fn activation() {
             way.join(" ")
         );
         let mut c = Command::new("bash");
-        c.arg("-c")
-            .arg(format!("exec 3<&{fd} {fd}<&-; {line}"))
-            .current_dir(&dir.0);
+        c.arg("-c").arg(format!("{take}{line}")).current_dir(&dir.0);
         nix::fcntl::fcntl(
             &listener,
             nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty()),
@@ -223,7 +226,7 @@ fn first_process() {
         let mut c = script(
             &dir.0,
             way,
-            "cat /proc/1/environ /proc/1/maps /proc/1/stack; ls /proc/1/fd; readlink /proc/1/exe /proc/1/root; \
+            "cat /proc/1/environ /proc/1/maps /proc/1/stack; readlink /proc/1/exe /proc/1/root /proc/1/fd/0 /proc/1/fd/3 /proc/1/fd/5; \
              cat /proc/1/cmdline | tr '\\0' ' '; ls -d /proc/[0-9]* | wc -l; kill -9 1; kill -TERM 1; cat /proc/[0-9]*/environ | grep -c TOPSECRET",
         );
         let out = c

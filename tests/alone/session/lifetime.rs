@@ -174,7 +174,7 @@ fn other_children() {
     for way in WAYS {
         // `exec` makes the background sleep a child of ccbox.
         let line = format!(
-            "sleep 4105 & echo $!; exec {} box {} -- true",
+            "sleep 60 & echo $!; exec {} box {} -- true",
             crate::support::exe().display(),
             way.join(" ")
         );

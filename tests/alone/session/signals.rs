@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::Case;
 use crate::support::{
     Dir, WAYS, boxed, eventually, kill, kill_group, nothing_left, script, shell_code, spawn_group,
-    stdout,
+    stdout, survivors,
 };
 
 pub(crate) const CASES: &[Case] = &[
@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a signal to the group reaches the command once", group),
     ("Ctrl-C: the command decides the exit status", interrupt),
     ("stop and continue are followed", stop),
+    ("a stop that is over leaves nothing stopped", brief_stops),
     ("signals ignored by the caller stay ignored", nohup),
     ("the caller's mask and default SIGPIPE arrive", mask),
     (
@@ -199,6 +200,37 @@ fn stop() {
             }
             assert_eq!(run.wait().unwrap().code(), Some(8), "{way:?}");
             std::fs::remove_file(dir.0.join("go")).unwrap();
+        }
+    }
+}
+
+/// Stopped and continued in quick order: the whole group, or the command behind ccbox's back.
+fn brief_stops() {
+    let dir = Dir::new();
+    for way in WAYS {
+        for to_group in [true, false] {
+            let text = "> ready; exec sleep 0.4";
+            let mut run = started(&dir, way, text);
+            let command = || {
+                survivors(run.id(), "")
+                    .iter()
+                    .find(|l| l.contains("(sleep ") || l.contains("(bash "))
+                    .and_then(|l| l.split(' ').next()?.parse::<u32>().ok())
+            };
+            for round in 0..60 {
+                if let (false, Some(pid)) = (to_group, command()) {
+                    kill(pid, libc::SIGSTOP);
+                    std::thread::sleep(Duration::from_micros(100 * (round % 9)));
+                    kill(pid, libc::SIGCONT);
+                } else if to_group {
+                    kill_group(run.id(), libc::SIGTSTP);
+                    std::thread::sleep(Duration::from_micros(100 * (round % 9)));
+                    kill_group(run.id(), libc::SIGCONT);
+                }
+            }
+            let id = run.id();
+            eventually("the end", || run.try_wait().unwrap().is_some());
+            assert_eq!(run.wait().unwrap().code(), Some(0), "{way:?} {id}");
         }
     }
 }

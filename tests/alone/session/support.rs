@@ -43,13 +43,33 @@ pub(crate) fn exe() -> PathBuf {
     std::env::current_exe().unwrap()
 }
 
+/// Long sleeps are 4000 seconds and more; in commands and in what is looked for, each gets a fraction that tells this
+/// process' sleeps from those of another copy of these checks.
+pub(crate) fn marked(text: &str) -> String {
+    let mut out = String::new();
+    for (i, part) in text.split("sleep ").enumerate() {
+        if i > 0 {
+            out.push_str("sleep ");
+        }
+        let digits = part.chars().take_while(char::is_ascii_digit).count();
+        let (number, rest) = part.split_at(digits);
+        out.push_str(number);
+        if digits == 4 && (i > 0 || rest.is_empty()) {
+            out.push('.');
+            out.push_str(&std::process::id().to_string());
+        }
+        out.push_str(rest);
+    }
+    out
+}
+
 /// A run in `dir`.
 pub(crate) fn boxed(dir: &Path, options: &[&str], command: &[&str]) -> Command {
     let mut c = Command::new(exe());
     c.arg("box")
         .args(options)
         .arg("--")
-        .args(command)
+        .args(command.iter().map(|a| marked(a)))
         .current_dir(dir);
     c.stdin(Stdio::null());
     c
@@ -83,6 +103,7 @@ pub(crate) fn spawn_group(mut c: Command) -> Child {
 /// Processes of a process group, or with `marker` in their command line.
 pub(crate) fn survivors(group: u32, marker: &str) -> Vec<String> {
     let mut found = Vec::new();
+    let marker = marked(marker);
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(|n| n.parse::<u32>().ok()) else {
@@ -101,7 +122,7 @@ pub(crate) fn survivors(group: u32, marker: &str) -> Vec<String> {
             .collect();
         // The dead wait for whoever init is to collect them; that is not ours to hurry.
         let dead = matches!(fields[0], "Z" | "X");
-        let by_name = !marker.is_empty() && command.contains(marker) && pid != std::process::id();
+        let by_name = !marker.is_empty() && command.contains(&marker) && pid != std::process::id();
         if !dead && (by_name || fields[2].parse() == Ok(group)) {
             found.push(format!(
                 "{pid} {} {command}",
