@@ -2,21 +2,27 @@
 //! about a microsecond in a start-up that has three milliseconds for everything.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
-use std::ffi::OsString;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::paths::{above, is_normal};
+use super::quick::Quick;
 use crate::host::FsView;
 use crate::host::fs_view::{Kind, Meta};
 
 /// A file system whose answers do not change while it is asked.
 pub(super) struct Memo<'a> {
     fs: &'a dyn FsView,
-    kinds: RefCell<HashMap<OsString, Option<Kind>>>,
-    metas: RefCell<HashMap<OsString, Option<Meta>>>,
-    names: RefCell<HashMap<PathBuf, BTreeSet<OsString>>>,
+    kinds: RefCell<Known<Option<Kind>>>,
+    metas: RefCell<Known<Option<Meta>>>,
+    names: RefCell<Known<HashSet<OsString, Quick>>>,
 }
+
+// By bytes: comparing or hashing a `Path` parses it each time.
+type Known<T> = HashMap<OsString, T, Quick>;
 
 impl<'a> Memo<'a> {
     pub(super) fn new(fs: &'a dyn FsView) -> Self {
@@ -31,26 +37,38 @@ impl<'a> Memo<'a> {
     /// Reads a directory once, so that questions about names it lacks cost nothing. An empty answer may mean that it could not be read,
     /// and then tells nothing: taking a secret for absent would leave it open.
     pub(super) fn prime(&self, dir: &Path) {
-        let names: BTreeSet<OsString> = self.fs.list(dir).into_iter().collect();
-        if !names.is_empty() || self.kind(dir).is_none() {
-            self.names.borrow_mut().insert(dir.to_path_buf(), names);
+        if !matches!(self.kind(dir), Some(Kind::Dir | Kind::Link)) {
+            return;
+        }
+        let names: HashSet<OsString, Quick> = self.fs.list(dir).into_iter().collect();
+        if !names.is_empty() {
+            self.names
+                .borrow_mut()
+                .insert(dir.as_os_str().to_os_string(), names);
         }
     }
 
-    /// Known not to be there: a primed directory lacks the name or one of the names above it, or what is above is no directory.
+    /// Known not to be there: a primed directory lacks the name, or what is above is no directory. That is asked once for everything
+    /// in a directory, most of which does not exist.
     fn known_absent(&self, path: &Path) -> bool {
-        path.ancestors().any(|at| {
-            let Some(parent) = at.parent() else {
-                return false;
-            };
-            if let (Some(names), Some(name)) = (self.names.borrow().get(parent), at.file_name()) {
-                return !names.contains(name);
-            }
-            matches!(
-                self.kinds.borrow().get(parent.as_os_str()),
-                Some(None | Some(Kind::File))
+        let bytes = path.as_os_str().as_bytes();
+        let Some(parent) = above(bytes) else {
+            return false;
+        };
+        // Variables hold other spellings too, with names that no directory lists.
+        if !is_normal(bytes) {
+            return false;
+        }
+        let parent = OsStr::from_bytes(parent);
+        if let Some(names) = self.names.borrow().get(parent) {
+            let name = bytes.rsplit(|b| *b == b'/').next().unwrap_or_default();
+            return !names.contains(OsStr::from_bytes(name));
+        }
+        parent != "/"
+            && matches!(
+                self.kind(Path::new(parent)),
+                None | Some(Kind::File | Kind::Other)
             )
-        })
     }
 }
 
@@ -143,6 +161,12 @@ mod tests {
             "/h/a/b/c",
             "/no/x/y",
             "/q",
+            "/h/",
+            "/h/a/.",
+            "/h//a",
+            "/h/a/..",
+            "/h/a/../f",
+            "/h/a/./b",
             "/",
         ] {
             for _ in 0..2 {

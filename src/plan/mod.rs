@@ -18,6 +18,7 @@ mod mandatory;
 mod memo;
 mod order;
 mod paths;
+mod quick;
 mod resolve;
 mod rules;
 mod secrets;

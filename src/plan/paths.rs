@@ -3,7 +3,8 @@
 //! Works on any tree that can name kinds and link texts, so the same walk answers for the host and for the view inside.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::host::FsView;
@@ -59,6 +60,72 @@ const MAX_LINKS: usize = 40;
 /// Follows `path` (absolute) through `names`.
 pub(super) fn walk(names: &dyn Names, path: &Path) -> Walk {
     let spelled = normal(path);
+    match straight(names, &spelled) {
+        Some(kind) => Walk {
+            real: spelled.clone(),
+            spelled,
+            links: Vec::new(),
+            kind,
+        },
+        None => crooked(names, spelled),
+    }
+}
+
+/// What stands at a normal path on whose way there is no link; `None` where one is. Most paths are such, and need no pieces.
+#[allow(clippy::option_option, reason = "the inner one is the answer")]
+fn straight(names: &dyn Names, path: &Path) -> Option<Option<Kind>> {
+    let bytes = path.as_os_str().as_bytes();
+    let mut kind = Some(Kind::Dir);
+    for end in ends(bytes) {
+        if kind != Some(Kind::Dir) {
+            return Some(None);
+        }
+        kind = names.kind(prefix(bytes, end));
+        match kind {
+            Some(Kind::Link) => return None,
+            None => return Some(None),
+            Some(Kind::Dir | Kind::File | Kind::Other) => {}
+        }
+    }
+    Some(kind)
+}
+
+/// Where each component of a normal path ends.
+fn ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    let inner = bytes.iter().enumerate().skip(1);
+    let slashes = inner.filter(|(_, b)| **b == b'/').map(|(at, _)| at);
+    slashes.chain((bytes.len() > 1).then_some(bytes.len()))
+}
+
+fn prefix(bytes: &[u8], end: usize) -> &Path {
+    Path::new(OsStr::from_bytes(bytes.get(..end).unwrap_or_default()))
+}
+
+/// A normal path and those above it, down from `path` to `/`. As `Path::ancestors`, which parses components anew at each step.
+pub(super) fn upwards(path: &Path) -> impl Iterator<Item = &Path> {
+    let bytes = path.as_os_str().as_bytes();
+    std::iter::successors(Some(bytes), |at| above(at)).map(|b| Path::new(OsStr::from_bytes(b)))
+}
+
+/// The bytes of the directory that holds a normal path.
+pub(super) fn above(path: &[u8]) -> Option<&[u8]> {
+    let slash = path.iter().rposition(|b| *b == b'/')?;
+    match path.get(..slash)? {
+        [] if path.len() > 1 => path.get(..1),
+        [] => None,
+        parent => Some(parent),
+    }
+}
+
+/// What of `path` lies below `dir`, both normal and the one within the other; empty where they are the same.
+pub(super) fn rest<'a>(path: &'a Path, dir: &Path) -> &'a Path {
+    let (path, dir) = (path.as_os_str().as_bytes(), dir.as_os_str().as_bytes());
+    let tail = path.strip_prefix(dir).unwrap_or_default();
+    Path::new(OsStr::from_bytes(tail.strip_prefix(b"/").unwrap_or(tail)))
+}
+
+/// As [`walk`], through links.
+fn crooked(names: &dyn Names, spelled: PathBuf) -> Walk {
     let mut rest: VecDeque<OsString> = parts(&spelled);
     // How many components of `rest` came from the spelling itself and not from a link's text.
     let mut own = rest.len();
@@ -120,6 +187,9 @@ pub(super) fn walk(names: &dyn Names, path: &Path) -> Walk {
 
 /// Absolute and lexically normal: no `.`, no `..`, no doubled or trailing slash.
 pub(super) fn normal(path: &Path) -> PathBuf {
+    if is_normal(path.as_os_str().as_bytes()) {
+        return path.to_path_buf();
+    }
     let mut out = PathBuf::from("/");
     for c in path.components() {
         match c {
@@ -131,6 +201,17 @@ pub(super) fn normal(path: &Path) -> PathBuf {
         }
     }
     out
+}
+
+/// As [`normal`] makes them.
+pub(super) fn is_normal(path: &[u8]) -> bool {
+    match path.strip_prefix(b"/") {
+        Some([]) => true,
+        Some(names) => names
+            .split(|b| *b == b'/')
+            .all(|name| !matches!(name, b"" | b"." | b"..")),
+        None => false,
+    }
 }
 
 fn parts(path: &Path) -> VecDeque<OsString> {
@@ -172,7 +253,7 @@ pub(super) fn within(path: &Path, dir: &Path) -> bool {
 
 /// `path` is strictly below `dir`.
 pub(super) fn below(path: &Path, dir: &Path) -> bool {
-    path != dir && within(path, dir)
+    path.as_os_str().len() > dir.as_os_str().len() && within(path, dir)
 }
 
 /// The host path of `path`, link-free; absent parts as written. For `check`, whose questions are about link-free paths.
@@ -224,7 +305,30 @@ mod tests {
     }
 
     #[test]
+    fn byte_steps_are_those_of_path() {
+        for p in ["/", "/a", "/a/b", "/a/b/cd"] {
+            let p = Path::new(p);
+            let ours: Vec<_> = upwards(p).collect();
+            assert_eq!(ours, p.ancestors().collect::<Vec<_>>());
+            for dir in ours {
+                assert_eq!(rest(p, dir), p.strip_prefix(dir).unwrap());
+            }
+            let bytes = p.as_os_str().as_bytes();
+            let mut down: Vec<_> = ends(bytes).map(|e| prefix(bytes, e)).collect();
+            down.reverse();
+            down.push(Path::new("/"));
+            assert_eq!(down, p.ancestors().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
     fn spellings_are_made_normal() {
+        for p in ["/", "/a", "/a/..b/.c"] {
+            assert!(is_normal(p.as_bytes()), "{p}");
+        }
+        for p in ["", "a", "//", "/a/", "/a//b", "/./a", "/a/.", "/../a"] {
+            assert!(!is_normal(p.as_bytes()), "{p}");
+        }
         assert_eq!(normal(Path::new("//a/./b//../c/")), Path::new("/a/c"));
         assert_eq!(normal(Path::new("/../..")), Path::new("/"));
         let within = |a: &str, b: &str| within(Path::new(a), Path::new(b));

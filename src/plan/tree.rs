@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::paths::{Names, below};
+use super::paths::{Names, below, rest, upwards};
+use super::quick::Quick;
 use crate::host::FsView;
 use crate::host::fs_view::Kind;
 
@@ -103,13 +104,13 @@ pub(super) enum Shown {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tree {
     // Keyed by the bytes of normal paths: comparing or hashing `Path`s parses them into components each time.
-    nodes: HashMap<OsString, Node>,
+    nodes: HashMap<OsString, Node, Quick>,
 }
 
 impl Tree {
     /// The node that decides about `path`, with the path it stands at.
     pub(super) fn provider(&self, path: &Path) -> Option<(&Path, &Node)> {
-        path.ancestors()
+        upwards(path)
             .find_map(|a| self.nodes.get_key_value(a.as_os_str()))
             .map(|(p, n)| (Path::new(p), n))
     }
@@ -119,7 +120,7 @@ impl Tree {
         let Some((at, node)) = self.provider(path) else {
             return Shown::Private;
         };
-        let inside = |src: &Path| join(src, path.strip_prefix(at).unwrap_or(Path::new("")));
+        let inside = |src: &Path| join(src, rest(path, at));
         match node {
             Node::Host { src, rw } => Shown::Host {
                 path: inside(src),
@@ -200,7 +201,7 @@ impl Tree {
     /// directories deeper down and what stands in them stay.
     pub(super) fn replace(&mut self, path: &Path, node: Node) {
         let in_private = |p: &Path| {
-            p.ancestors().take_while(|a| *a != path).any(|a| {
+            upwards(p).take_while(|a| below(a, path)).any(|a| {
                 // A read-only one only stands in for a home the view does not show.
                 matches!(
                     self.get(a),

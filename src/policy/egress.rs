@@ -5,6 +5,7 @@
 //! passed are the ones dialled. Deny beats allow at both.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::OnceLock;
 
 use super::address::{self, AddressClass};
 use super::host::Host;
@@ -18,10 +19,23 @@ pub use denial::{Denial, DenyReason, Hint};
 
 use denial::{List, rule_words};
 
-/// The rules of one run, ready to decide: spec rules, baseline, fixed deny list.
+/// The rules of one run: spec rules, baseline, fixed deny list.
 #[derive(Debug, Clone)]
 pub struct EgressPolicy {
     mode: NetworkMode,
+    baseline: bool,
+    /// The policy's own allow rules; empty with the network off.
+    own_allow: Vec<Ruled<HostRule>>,
+    /// The policy's own deny rules.
+    own_deny: Vec<Ruled<HostRule>>,
+    /// Made by the first decision: some three hundred built-in rules take longer to compile than the start of a command that
+    /// asks for no connection should.
+    lists: OnceLock<Lists>,
+}
+
+/// All rules that hold, compiled.
+#[derive(Debug, Clone)]
+struct Lists {
     allow: Vec<Ruled<HostRule>>,
     /// `None`: the built-in list is damaged, everything is refused.
     deny: Option<Vec<Ruled<HostRule>>>,
@@ -60,32 +74,37 @@ enum Opens {
 }
 
 impl EgressPolicy {
-    /// Compiles the network part of a policy.
+    /// Takes the network part of a policy.
     ///
     /// With the network off the allow list is empty and everything else stays the same (R44): one code path, every connection
     /// refused and reported.
     #[must_use]
     pub fn new(policy: &NetworkPolicy) -> Self {
-        let allow = match policy.mode {
+        let own_allow = match policy.mode {
             NetworkMode::Off => Vec::new(),
-            NetworkMode::Filtered | NetworkMode::Open => {
-                let mut rules = policy.allowed.clone();
-                if policy.baseline {
-                    rules.extend(builtin::baseline());
-                }
-                rules
-            }
+            NetworkMode::Filtered | NetworkMode::Open => policy.allowed.clone(),
         };
-        let deny = builtin::denied().map(|fixed| {
-            let mut rules = fixed;
-            rules.extend(policy.denied.iter().cloned());
-            rules
-        });
         Self {
             mode: policy.mode,
-            allow,
-            deny,
+            baseline: policy.baseline && policy.mode != NetworkMode::Off,
+            own_allow,
+            own_deny: policy.denied.clone(),
+            lists: OnceLock::new(),
         }
+    }
+
+    fn lists(&self) -> &Lists {
+        self.lists.get_or_init(|| {
+            let mut allow = self.own_allow.clone();
+            if self.baseline {
+                allow.extend(builtin::baseline());
+            }
+            let deny = builtin::denied().map(|mut fixed| {
+                fixed.extend(self.own_deny.iter().cloned());
+                fixed
+            });
+            Lists { allow, deny }
+        })
     }
 
     /// Filtered, off or open.
@@ -97,13 +116,13 @@ impl EgressPolicy {
     /// Every allow rule that holds, the spec's first.
     #[must_use]
     pub fn allowed(&self) -> &[Ruled<HostRule>] {
-        &self.allow
+        &self.lists().allow
     }
 
     /// Every deny rule that holds, the fixed list first.
     #[must_use]
     pub fn denied(&self) -> &[Ruled<HostRule>] {
-        self.deny.as_deref().unwrap_or(&[])
+        self.lists().deny.as_deref().unwrap_or(&[])
     }
 
     /// The first gate: the name and port, before anything is resolved. Literal addresses and loopback names pass the second
@@ -125,7 +144,7 @@ impl EgressPolicy {
                 opens: Opens::Literal,
             });
         }
-        let Some(deny) = &self.deny else {
+        let Some(deny) = &self.lists().deny else {
             return Decision::Deny(Denial::damaged());
         };
         if let Some(entry) = deny.iter().find(|e| e.value.denies(host, port)) {
@@ -150,7 +169,8 @@ impl EgressPolicy {
     /// Of all rules that speak of the destination, the one that opens most: `*` beside `{ host, allow_private }` must not hide it.
     fn grant(&self, host: &Host, port: u16) -> Option<Grant> {
         let mut best: Option<(&Ruled<HostRule>, Opens)> = None;
-        for entry in self.allow.iter().filter(|e| e.value.allows(host, port)) {
+        let allow = &self.lists().allow;
+        for entry in allow.iter().filter(|e| e.value.allows(host, port)) {
             let opens = opens(&entry.value);
             if best.is_none_or(|(_, so_far)| opens > so_far) {
                 best = Some((entry, opens));
@@ -177,7 +197,7 @@ impl EgressPolicy {
         own: &[IpAddr],
     ) -> Result<(), Denial> {
         let ip = address::canonical(ip);
-        let Some(deny) = &self.deny else {
+        let Some(deny) = &self.lists().deny else {
             return Err(Denial::damaged());
         };
         let carried = match ip {
@@ -211,8 +231,9 @@ impl EgressPolicy {
     /// Loopback ports of this machine that the allow list names, sorted: each is bound inside and forwarded (semantics 42).
     #[must_use]
     pub fn forwarded_ports(&self) -> Vec<u16> {
+        // The baseline names no loopback (tested).
         let mut ports: Vec<u16> = self
-            .allow
+            .own_allow
             .iter()
             .filter(|e| e.value.names_loopback() || e.value.literal().is_some_and(is_localhost))
             .filter_map(|e| e.value.port())

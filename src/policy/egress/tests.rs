@@ -515,7 +515,10 @@ fn forwarded_loopback_ports() {
 #[test]
 fn without_the_fixed_list_nothing_is_allowed() {
     let mut p = filtered(&["a.test"], &[]);
-    p.deny = None;
+    p.lists = OnceLock::from(Lists {
+        allow: p.own_allow.clone(),
+        deny: None,
+    });
     assert_eq!(
         said(&p, "a.test", 443),
         "denied: the built-in deny list is damaged | -"

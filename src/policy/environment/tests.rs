@@ -47,6 +47,7 @@ fn strict() -> EnvPolicy {
 
 #[test]
 fn every_header_is_known_and_every_group_has_rows() {
+    assert!(TABLE.lines().all(|l| l == l.trim()));
     for line in TABLE.lines().filter(|l| l.starts_with('[')) {
         let header = line.trim_matches(['[', ']']);
         assert!(Group::from_header(header).is_some(), "{line}");
