@@ -10,7 +10,7 @@ use super::PlanError;
 use super::caches::{self, CachePlan};
 use super::context::Ctx;
 use super::etc_files;
-use super::paths::{Walk, below, walk};
+use super::paths::{Walk, below, depth, walk, within};
 use super::rules::{Access, Grant, GrantKind, ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::view::{self, Base};
@@ -42,8 +42,26 @@ pub(super) fn build(ctx: Ctx<'_>, rules: &Rules) -> Result<Layout, PlanError> {
             cache_plan.visit(ctx, rules, &mut tree, path, name);
         }
     }
-    for grant in rules.grants.iter().filter(|g| !g.is_identity()) {
-        elsewhere(ctx, rules, &mut tree, grant)?;
+    let mut moved: Vec<(PathBuf, &Grant)> = Vec::new();
+    for grant in &rules.grants {
+        if let Some(guest) = &grant.guest {
+            let names = GuestNames {
+                tree: &tree,
+                fs: ctx.fs,
+            };
+            moved.push((walk(&names, guest).real, grant));
+        }
+    }
+    // The outer ones first: an inner bind is part of what stands at the end, whatever the order in the spec.
+    moved.sort_by_key(|(at, _)| depth(at));
+    for (at, grant) in &moved {
+        let other = moved
+            .iter()
+            .find(|(a, g)| a == at && !std::ptr::eq(*g, *grant));
+        if let Some((_, other)) = other {
+            return Err(two_at_one_path(at, grant, other));
+        }
+        elsewhere(ctx, rules, &mut tree, at, grant)?;
     }
     for walk in &rules.shows {
         show(ctx, rules, &mut tree, walk);
@@ -150,12 +168,28 @@ fn hide(tree: &mut Tree, path: &Path, kind: Kind) {
     );
 }
 
+fn two_at_one_path(at: &Path, a: &Grant, b: &Grant) -> PlanError {
+    PlanError {
+        message: format!(
+            "{} ({}) and {} ({}) are both shown at `{}`",
+            a.named.words,
+            place(&a.named.origin),
+            b.named.words,
+            place(&b.named.origin),
+            at.display()
+        ),
+        hint: Some("give one of them another guest_path".to_owned()),
+    }
+}
+
 /// A bind at another guest path: every deny on the host's tree is applied to it too.
-fn elsewhere(ctx: Ctx<'_>, rules: &Rules, tree: &mut Tree, grant: &Grant) -> Result<(), PlanError> {
-    let Some(guest) = &grant.guest else {
-        return Ok(());
-    };
-    let at = walk(&GuestNames { tree, fs: ctx.fs }, guest).real;
+fn elsewhere(
+    ctx: Ctx<'_>,
+    rules: &Rules,
+    tree: &mut Tree,
+    at: &Path,
+    grant: &Grant,
+) -> Result<(), PlanError> {
     if at.starts_with("/proc") || at.starts_with("/dev") && at != Path::new("/dev") {
         return Err(PlanError {
             message: format!(
@@ -180,8 +214,15 @@ fn elsewhere(ctx: Ctx<'_>, rules: &Rules, tree: &mut Tree, grant: &Grant) -> Res
             hint: Some("remove one of the two".to_owned()),
         });
     }
+    // What the rules said about the tree that stood here says nothing about this one; what is granted below stays.
+    tree.drop_pieces_below(at, |p| {
+        rules
+            .grants
+            .iter()
+            .any(|g| g.is_identity() && below(g.path(), at) && within(p, g.path()))
+    });
     tree.put(
-        at.clone(),
+        at,
         Node::Host {
             src: root.to_path_buf(),
             rw: rules.write_through(root, Some(grant)).is_ok(),

@@ -168,6 +168,35 @@ impl Tree {
             .retain(|p, n| !(below(Path::new(p), path) && matches!(n, Node::Host { .. })));
     }
 
+    /// Removes the pieces of the host strictly below `path` and the covers in them, but for those to keep and those in a private
+    /// directory of their own.
+    pub(super) fn drop_pieces_below(&mut self, path: &Path, keep: impl Fn(&Path) -> bool) {
+        let in_private = |p: &Path| {
+            p.ancestors().take_while(|a| *a != path).any(|a| {
+                matches!(
+                    self.get(a),
+                    Some(Node::Tmpfs { .. } | Node::Dev | Node::Proc)
+                )
+            })
+        };
+        let gone: Vec<OsString> = self
+            .nodes
+            .iter()
+            .filter(|(p, node)| {
+                let p = Path::new(p);
+                let piece = matches!(
+                    node,
+                    Node::Host { .. } | Node::Cover { .. } | Node::Overlay { .. }
+                );
+                piece && below(p, path) && !in_private(p) && !keep(p)
+            })
+            .map(|(p, _)| p.clone())
+            .collect();
+        for p in gone {
+            self.nodes.remove(&p);
+        }
+    }
+
     /// Puts a piece of the host in place of what the view had there: what the view made of that piece, or in it, goes with it. Private
     /// directories deeper down and what stands in them stay.
     pub(super) fn replace(&mut self, path: &Path, node: Node) {

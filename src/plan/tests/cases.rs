@@ -577,3 +577,32 @@ fn a_home_that_refuses_state_gets_temporary_caches() {
         ));
     }
 }
+
+#[test]
+fn two_binds_cannot_stand_at_one_guest_path() {
+    let fs = debian().file("/d/x", "").file("/e/y", "");
+    let mut p = ws();
+    p.fs.binds.push(bind_at("/d", "/mnt/g", false));
+    p.fs.binds.push(bind_at("/e", "/mnt/../mnt/g/", false));
+    let text = refusal(&p, &fs);
+    assert!(text.contains("`/mnt/g`") && text.contains("\"/d\"") && text.contains("\"/e\""));
+}
+
+#[test]
+fn a_moved_bind_shows_nothing_of_what_it_stands_on() {
+    let fs = debian()
+        .file("/d/x", "")
+        .file("/home/me/src/x", "")
+        .dir("/home/me/src/sub");
+    let mut p = ws();
+    p.fs.binds.push(bind("/home/me/src", false));
+    p.fs.binds.push(bind("/home/me/src/sub", true));
+    p.fs.binds.push(bind_at("/d", "/home/me/src", false));
+    p.fs.protected.push(entry("/home/me/src/x"));
+    // Not what the rule about the host's /home/me/src/x would have mounted here, and the grant below needs a place to stand.
+    assert!(refusal(&p, &fs).contains("/d/sub"));
+    let plan = planned(&p, &facts(), &fs.dir("/d/sub"));
+    assert!(mounts_at(&plan, "/home/me/src/x").is_empty());
+    assert!(can_write(&plan, "/home/me/src/x"));
+    assert!(can_read(&plan, "/home/me/src/sub") && !can_write(&plan, "/home/me/src/sub"));
+}
