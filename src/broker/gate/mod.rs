@@ -6,6 +6,7 @@
 
 pub mod config;
 pub mod keys;
+pub mod skeleton;
 #[cfg(test)]
 mod testgit;
 #[cfg(test)]
@@ -18,7 +19,7 @@ use keys::Place;
 
 /// A change that may not stand.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("git config change refused: {}{}: {reason}", show(key), show_value(value.as_deref()))]
+#[error("{}: {reason}", subject(key, value.as_deref()))]
 pub struct Refusal {
     /// `section.subsection.key`; empty where the file itself is refused.
     pub key: Vec<u8>,
@@ -30,15 +31,16 @@ pub struct Refusal {
 
 impl crate::exit::Failure for Refusal {}
 
-fn show(bytes: &[u8]) -> String {
-    if bytes.is_empty() {
-        return "the file".to_owned();
+fn subject(key: &[u8], value: Option<&[u8]>) -> String {
+    match (key, value) {
+        ([], _) => "git change refused".to_owned(),
+        (key, None) => format!("git config change refused: {}", key.escape_ascii()),
+        (key, Some(value)) => format!(
+            "git config change refused: {}={}",
+            key.escape_ascii(),
+            value.escape_ascii()
+        ),
     }
-    bytes.escape_ascii().to_string()
-}
-
-fn show_value(value: Option<&[u8]>) -> String {
-    value.map_or_else(String::new, |v| format!("={}", v.escape_ascii()))
 }
 
 impl Refusal {
@@ -46,7 +48,7 @@ impl Refusal {
         Self {
             key: Vec::new(),
             value: None,
-            reason: format!("unusual syntax in the {which} file, {error}"),
+            reason: format!("unusual syntax in the {which} configuration file, {error}"),
         }
     }
 

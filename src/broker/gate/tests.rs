@@ -64,12 +64,12 @@ fn what_is_not_listed_stays_as_it_is() {
         (
             b"",
             b"[core]\n\tbare = x\x01\n",
-            "git config change refused: the file: unusual syntax in the new file, line 2: a control character",
+            "git change refused: unusual syntax in the new configuration file, line 2: a control character",
         ),
         (
             b"[a.b]\n",
             b"",
-            "git config change refused: the file: unusual syntax in the existing file, line 1: an unusual character in a name",
+            "git change refused: unusual syntax in the existing configuration file, line 1: an unusual character in a name",
         ),
         (
             b"",
@@ -79,7 +79,7 @@ fn what_is_not_listed_stays_as_it_is() {
         (
             b"",
             b"[alias \"\x1b]0;\xff\"]\nx = 1\n",
-            "git config change refused: the file: unusual syntax in the new file, line 1: a control character",
+            "git change refused: unusual syntax in the new configuration file, line 1: a control character",
         ),
         (
             b"",
