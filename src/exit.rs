@@ -25,3 +25,9 @@ pub trait Failure: std::error::Error {
         None
     }
 }
+
+impl<'a, E: Failure + 'a> From<E> for Box<dyn Failure + 'a> {
+    fn from(e: E) -> Self {
+        Box::new(e)
+    }
+}

@@ -1,3 +1,17 @@
 //! Thin binary: everything is in the library.
 
-fn main() {}
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// The hidden first argument of the inner stage, the same binary inside the sandbox.
+const INNER: &str = "__inner";
+
+fn main() -> ExitCode {
+    let argv: Vec<OsString> = std::env::args_os().collect();
+    // Before clap: the inner stage runs on every call and needs none of it.
+    match argv.get(1).and_then(|a| a.to_str()) {
+        Some(INNER) => ExitCode::from(ccbox::session::inner::main(argv.get(2..).unwrap_or(&[]))),
+        Some(ccbox::host::probe::observe::CHILD_ARG) => ccbox::cli::probe_child(argv.get(2)),
+        _ => ccbox::cli::main(&argv),
+    }
+}

@@ -1,1 +1,147 @@
 //! argv → one subcommand → exit code.
+
+pub mod args;
+mod caches;
+mod check;
+mod child_env;
+mod connect;
+mod context;
+mod diagnose;
+mod ending;
+mod enforced;
+mod engine;
+mod events;
+mod explain;
+#[cfg(test)]
+mod fixtures;
+mod init;
+mod known_hosts;
+mod launch;
+mod nested;
+pub mod pages;
+mod parse;
+mod probe;
+mod profile;
+mod render;
+mod rooms;
+mod run;
+mod trust;
+pub mod usage;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use crate::exit::{Failure, OWN_FAILURE};
+use crate::report::{self, Reporter, Verbosity};
+use args::Command;
+use parse::Call;
+use usage::{Understood, UsageError};
+
+/// Any failure at a module boundary.
+type Fault = Box<dyn Failure>;
+
+/// How a call ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// With this code.
+    Code(u8),
+    /// By this signal, as the command did.
+    Signal(i32),
+}
+
+/// The whole program after start-up: everything but the inner stage and the trials of the probe.
+#[must_use]
+pub fn main(argv: &[OsString]) -> ExitCode {
+    let call = match understood(argv) {
+        Ok(call) => call,
+        Err(Understood::Answer(text)) => {
+            return match report::answer(text.as_bytes()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(_) => ExitCode::from(OWN_FAILURE),
+            };
+        }
+        Err(Understood::Wrong(e)) => {
+            Reporter::stderr(Verbosity::Normal).error(&e);
+            return ExitCode::from(e.exit_code());
+        }
+    };
+    let report = Arc::new(Reporter::stderr(verbosity(&call.cli.command)));
+    match dispatch(call, &report) {
+        Ok(Ending::Code(code)) => ExitCode::from(code),
+        Ok(Ending::Signal(n)) => rooms::die_by(n),
+        Err(e) => {
+            report.error(&*e);
+            ExitCode::from(e.exit_code())
+        }
+    }
+}
+
+/// One trial of the functional probe, in a process of its own.
+#[must_use]
+pub fn probe_child(what: Option<&OsString>) -> ExitCode {
+    match crate::host::probe::observe::child(what.map(OsString::as_os_str)) {
+        Ok(code) => code,
+        Err(said) => {
+            Reporter::stderr(Verbosity::Normal).bare(&said);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Names under which this program is shell mode.
+const SHELL_NAME: &str = "ccbox-sh";
+
+fn understood(argv: &[OsString]) -> Result<Call, Understood> {
+    let name = argv.first().map(std::path::Path::new);
+    let shell = name.and_then(std::path::Path::file_name) == Some(SHELL_NAME.as_ref());
+    if shell || argv.get(1).is_some_and(|a| a == "-c") {
+        return Err(UsageError::not_yet("shell mode (`ccbox -c`, `ccbox sh`)").into());
+    }
+    parse::parse(argv)
+}
+
+fn verbosity(command: &Command) -> Verbosity {
+    let Command::Run(run) = command else {
+        return Verbosity::Normal;
+    };
+    match (run.quiet, run.verbose) {
+        (true, _) => Verbosity::Quiet,
+        (false, 0) => Verbosity::Normal,
+        (false, 1) => Verbosity::Verbose,
+        (false, _) => Verbosity::Debug,
+    }
+}
+
+fn dispatch(call: Call, report: &Arc<Reporter>) -> Result<Ending, Fault> {
+    let specs = call.specs;
+    let later = |what: &str| Err(UsageError::not_yet(&format!("`ccbox {what}`")).into());
+    match call.cli.command {
+        Command::Run(a) => run::run(&a, specs, report),
+        Command::Explain(a) => explain::explain(&a, specs),
+        Command::Profile(a) => profile::profile(&a, specs),
+        Command::Check(a) => check::check(&a, specs),
+        Command::Probe(a) => probe::probe(a),
+        Command::Init(a) => init::init(&a),
+        Command::Trust(a) => trust::trust(&a),
+        Command::Caches(a) => caches::caches(a),
+        Command::Connect(a) => connect::connect(&a),
+        Command::Completions(a) => pages::completions(a.shell),
+        Command::Man(a) => pages::man(a.page.as_deref()),
+        Command::Shell(_) => later("shell"),
+        Command::Sh(_) => later("sh"),
+        Command::Learn(_) => later("learn"),
+        Command::Allow(_) => later("allow"),
+    }
+}
+
+/// Prints an answer on stdout and ends with 0.
+fn answer(text: &str) -> Result<Ending, Fault> {
+    report::answer(text.as_bytes()).map_err(|e| {
+        UsageError::new(
+            format!("cannot write to standard output: {e}"),
+            "check the disk and the reader",
+        )
+    })?;
+    Ok(Ending::Code(0))
+}

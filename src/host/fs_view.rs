@@ -50,6 +50,8 @@ pub trait FsView {
     fn list(&self, dir: &Path) -> Vec<OsString>;
     /// A small text file (at most 1 MiB).
     fn read(&self, path: &Path) -> Option<Vec<u8>>;
+    /// The caller's own permissions let it read the object (access(2)); links are followed.
+    fn readable(&self, path: &Path) -> bool;
 }
 
 /// The machine's own file system.
@@ -78,10 +80,10 @@ impl FsView for RealFs {
         std::fs::canonicalize(path)
     }
     fn list(&self, dir: &Path) -> Vec<OsString> {
-        let Ok(entries) = std::fs::read_dir(dir) else {
-            return Vec::new();
-        };
-        let mut names: Vec<OsString> = entries.flatten().map(|e| e.file_name()).collect();
+        // Half a directory is worse than none: a caller would take the rest for absent.
+        let names = std::fs::read_dir(dir)
+            .and_then(|entries| entries.map(|e| Ok(e?.file_name())).collect());
+        let mut names: Vec<OsString> = names.unwrap_or_default();
         names.sort();
         names
     }
@@ -94,6 +96,9 @@ impl FsView for RealFs {
             .read_to_end(&mut out)
             .ok()?;
         Some(out)
+    }
+    fn readable(&self, path: &Path) -> bool {
+        nix::unistd::access(path, nix::unistd::AccessFlags::R_OK).is_ok()
     }
 }
 
@@ -142,8 +147,8 @@ impl FakeFs {
 
     /// Adds an entry, and its parents as directories of uid 0, mode 755.
     #[must_use]
-    pub fn with(mut self, path: &str, entry: FakeEntry) -> Self {
-        let path = PathBuf::from(path);
+    pub fn with(mut self, path: impl AsRef<Path>, entry: FakeEntry) -> Self {
+        let path = path.as_ref().to_path_buf();
         for a in path.ancestors().skip(1) {
             self.entries
                 .entry(a.to_path_buf())
@@ -158,7 +163,7 @@ impl FakeFs {
 
     /// Adds a directory of uid 1000.
     #[must_use]
-    pub fn dir(self, path: &str) -> Self {
+    pub fn dir(self, path: impl AsRef<Path>) -> Self {
         self.with(
             path,
             FakeEntry::Dir {
@@ -170,13 +175,13 @@ impl FakeFs {
 
     /// Adds a file.
     #[must_use]
-    pub fn file(self, path: &str, content: &str) -> Self {
+    pub fn file(self, path: impl AsRef<Path>, content: &str) -> Self {
         self.with(path, FakeEntry::File(content.as_bytes().to_vec()))
     }
 
     /// Adds a link.
     #[must_use]
-    pub fn link(self, path: &str, target: &str) -> Self {
+    pub fn link(self, path: impl AsRef<Path>, target: &str) -> Self {
         self.with(path, FakeEntry::Link(PathBuf::from(target)))
     }
 
@@ -271,5 +276,10 @@ impl FsView for FakeFs {
             FakeEntry::File(c) => Some(c.clone()),
             FakeEntry::Dir { .. } | FakeEntry::Link(_) | FakeEntry::Other => None,
         }
+    }
+    fn readable(&self, path: &Path) -> bool {
+        // Directories tell by mode; the made-up caller is uid 1000 and may read every file.
+        self.meta(path)
+            .is_some_and(|m| m.kind != Kind::Dir || m.uid == 1000 || m.mode & 0o004 != 0)
     }
 }

@@ -1,1 +1,340 @@
 //! Functional probe: what this host can enforce, what is missing, how to get it (R11).
+//!
+//! [`observe`](observe::observe) really does things, in child processes: makes namespaces, runs bubblewrap. [`judge`] turns
+//! what was observed into words; it is pure, so every obstacle has a test although this machine shows only one.
+
+pub mod observe;
+mod remedy;
+mod text;
+
+use serde::Serialize;
+
+use super::bwrap::Missing;
+use super::platform::Platform;
+use observe::{Observed, Trial};
+
+pub use remedy::install_hint;
+pub use text::render;
+
+/// Everything `ccbox probe` says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Probe {
+    /// Shape of this document.
+    pub schema: u32,
+    /// Version of ccbox.
+    pub version: &'static str,
+    /// What this system is.
+    pub platform: Platform,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// `PRETTY_NAME` of os-release(5).
+    pub distribution: Option<String>,
+    /// The container around this process, where one is recognised.
+    pub container: Option<String>,
+    /// Inside a ccbox sandbox (semantics 46).
+    pub nested: bool,
+    /// native, none, microvm.
+    pub backends: Vec<BackendStatus>,
+    /// The single mechanisms.
+    pub checks: Vec<Check>,
+    /// What this version cannot hold anywhere, in words (R14).
+    pub gaps: Vec<String>,
+}
+
+/// One backend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BackendStatus {
+    /// `native`, `none`, `microvm`.
+    pub name: &'static str,
+    /// Can run a command now.
+    pub available: bool,
+    /// What it isolates.
+    pub note: Option<String>,
+    /// Something has to be installed first.
+    pub requires_install: bool,
+    /// Why it is unavailable.
+    pub reason: Option<String>,
+    /// The next step.
+    pub hint: Option<String>,
+}
+
+/// One mechanism.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// Stable name.
+    pub name: &'static str,
+    /// Works.
+    pub ok: bool,
+    /// The sandbox needs it.
+    pub required: bool,
+    /// What was seen.
+    pub detail: String,
+    /// How to get it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Probe {
+    /// The native backend's state.
+    #[must_use]
+    pub fn native(&self) -> Option<&BackendStatus> {
+        self.backends.iter().find(|b| b.name == "native")
+    }
+}
+
+/// The note of R11 for macOS.
+pub const SEATBELT_NOTE: &str = "sandbox-exec (Seatbelt): namespace isolation, no kernel boundary";
+/// The same for Linux and WSL2.
+pub const BWRAP_NOTE: &str = "bubblewrap: namespace isolation, no kernel boundary";
+
+/// What no engine of this version holds (R14).
+pub const GAPS: [&str; 1] = [
+    "absent-names: protected and mandatory paths that do not exist at the start are not held \
+     against creation inside writable directories; name patterns are refused",
+];
+
+/// Turns observations into an answer.
+#[must_use]
+pub fn judge(o: &Observed) -> Probe {
+    let native = match o.platform {
+        Platform::Linux | Platform::Wsl2 => linux_native(o),
+        Platform::Macos => unavailable("the Seatbelt engine is not supported yet", None),
+        Platform::Wsl1 => unavailable(
+            "WSL1 has no namespaces",
+            Some("convert the distribution: wsl --set-version <name> 2".to_owned()),
+        ),
+        Platform::Other => unavailable("this system has no supported sandbox", None),
+    };
+    let checks = match o.platform {
+        Platform::Linux | Platform::Wsl2 => linux_checks(o),
+        Platform::Macos | Platform::Wsl1 | Platform::Other => Vec::new(),
+    };
+    Probe {
+        schema: 1,
+        version: env!("CARGO_PKG_VERSION"),
+        platform: o.platform,
+        kernel: o.kernel.clone(),
+        distribution: o.os.pretty_name.clone(),
+        container: o.container.clone(),
+        nested: o.nested,
+        backends: vec![
+            native,
+            BackendStatus {
+                name: "none",
+                available: true,
+                note: Some("no isolation; the environment is still scrubbed".to_owned()),
+                requires_install: false,
+                reason: None,
+                hint: None,
+            },
+            BackendStatus {
+                name: "microvm",
+                available: false,
+                note: None,
+                requires_install: false,
+                reason: Some(microvm_missing(o.kvm)),
+                hint: None,
+            },
+        ],
+        checks,
+        gaps: GAPS.iter().map(|g| (*g).to_owned()).collect(),
+    }
+}
+
+/// What a micro VM would need (R13).
+#[must_use]
+pub fn microvm_missing(kvm: bool) -> String {
+    let device = if kvm { "" } else { "; /dev/kvm is missing too" };
+    format!("not supported yet: this version has no virtual machine monitor{device}")
+}
+
+fn unavailable(reason: &str, hint: Option<String>) -> BackendStatus {
+    BackendStatus {
+        name: "native",
+        available: false,
+        note: None,
+        requires_install: false,
+        reason: Some(reason.to_owned()),
+        hint,
+    }
+}
+
+fn linux_native(o: &Observed) -> BackendStatus {
+    match &o.bwrap {
+        Err(Missing::NotInstalled) => BackendStatus {
+            requires_install: true,
+            ..unavailable(
+                "bubblewrap is not installed",
+                Some(install_hint(&o.os, o.uid)),
+            )
+        },
+        Err(Missing::NotTrusted { path, why }) => BackendStatus {
+            requires_install: true,
+            ..unavailable(
+                &format!("`{}` cannot be trusted: {why}", path.display()),
+                Some(install_hint(&o.os, o.uid)),
+            )
+        },
+        Ok(b) if o.bwrap_version.is_none() => BackendStatus {
+            requires_install: true,
+            ..unavailable(
+                &format!("`{}` does not work as bubblewrap", b.path.display()),
+                Some(install_hint(&o.os, o.uid)),
+            )
+        },
+        Ok(b) => match &o.bwrap_trial {
+            Trial::Works => BackendStatus {
+                name: "native",
+                available: true,
+                note: Some(BWRAP_NOTE.to_owned()),
+                requires_install: false,
+                reason: None,
+                hint: None,
+            },
+            Trial::Fails(said) => {
+                let obstacle = remedy::obstacle(o, b, said);
+                unavailable(&obstacle.reason, obstacle.fix)
+            }
+        },
+    }
+}
+
+fn linux_checks(o: &Observed) -> Vec<Check> {
+    let mut out = Vec::new();
+    let bwrap = match &o.bwrap {
+        Ok(b) => {
+            let version = o.bwrap_version.as_deref().unwrap_or("unknown version");
+            let setuid = if b.setuid { ", setuid root" } else { "" };
+            (
+                true,
+                format!("{} ({version}{setuid})", b.path.display()),
+                None,
+            )
+        }
+        Err(Missing::NotInstalled) => (
+            false,
+            "not installed".to_owned(),
+            Some(install_hint(&o.os, o.uid)),
+        ),
+        Err(Missing::NotTrusted { path, why }) => (
+            false,
+            format!("{}: {why}", path.display()),
+            Some(install_hint(&o.os, o.uid)),
+        ),
+    };
+    out.push(check("bubblewrap", true, bwrap));
+    if let Ok(b) = &o.bwrap {
+        out.push(check(
+            "sandbox",
+            true,
+            match &o.bwrap_trial {
+                Trial::Works => (true, "bubblewrap made every namespace".to_owned(), None),
+                Trial::Fails(said) => {
+                    let obstacle = remedy::obstacle(o, b, said);
+                    (false, obstacle.reason, obstacle.fix)
+                }
+            },
+        ));
+    }
+    // Where only bubblewrap may make user namespaces, the network is set up by bubblewrap itself (D6).
+    out.push(check(
+        "user-namespaces",
+        false,
+        match &o.userns {
+            Trial::Works => (true, "ccbox can make them itself".to_owned(), None),
+            Trial::Fails(said) => (
+                false,
+                format!("ccbox cannot make them itself: {said}"),
+                remedy::userns_fix(o),
+            ),
+        },
+    ));
+    out.push(check(
+        "landlock",
+        false,
+        if o.landlock_abi > 0 {
+            (true, format!("ABI {}", o.landlock_abi), None)
+        } else {
+            (
+                false,
+                "the kernel has none, or it is off".to_owned(),
+                Some("Linux 5.13 or later with `landlock` in the kernel parameter lsm=".to_owned()),
+            )
+        },
+    ));
+    out.push(check(
+        "seccomp",
+        true,
+        match &o.seccomp_actions {
+            Some(a) if a.split_whitespace().any(|w| w == "errno") => {
+                let outer = if o.seccomp_filtered {
+                    "; this process is already under a filter"
+                } else {
+                    ""
+                };
+                let notify = if a.split_whitespace().any(|w| w == "user_notif") {
+                    ", user_notif"
+                } else {
+                    ""
+                };
+                (true, format!("errno{notify}{outer}"), None)
+            }
+            Some(_) | None => (
+                false,
+                "the kernel has no seccomp filters".to_owned(),
+                Some("a kernel with CONFIG_SECCOMP_FILTER".to_owned()),
+            ),
+        },
+    ));
+    out.push(check(
+        "fuse",
+        false,
+        match &o.fuse {
+            Ok(()) => (true, "/dev/fuse can be opened".to_owned(), None),
+            Err(e) => (
+                false,
+                format!("/dev/fuse: {}", e.desc()),
+                Some(
+                    if *e == nix::errno::Errno::EACCES {
+                        "let this user open it (mode 0666, as most distributions have it)"
+                    } else {
+                        "load the kernel module: modprobe fuse"
+                    }
+                    .to_owned(),
+                ),
+            ),
+        },
+    ));
+    if let Some(deep) = &o.deep {
+        out.push(check(
+            "run",
+            true,
+            match &deep.run {
+                Trial::Works => (
+                    true,
+                    format!("a whole `ccbox run` took {} ms", deep.millis),
+                    None,
+                ),
+                Trial::Fails(said) => (false, said.clone(), None),
+            },
+        ));
+    }
+    out
+}
+
+fn check(
+    name: &'static str,
+    required: bool,
+    (ok, detail, fix): (bool, String, Option<String>),
+) -> Check {
+    Check {
+        name,
+        ok,
+        required,
+        detail,
+        fix: fix.filter(|_| !ok),
+    }
+}
+
+#[cfg(test)]
+mod tests;

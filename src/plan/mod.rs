@@ -2,11 +2,45 @@
 //!
 //! `Plan::resolve` asks the file system questions and changes nothing; `explain`, `check`, `--dry-run` and the goldens use it as it is.
 
+mod book;
+mod caches;
+pub mod check;
+mod context;
+mod crowds;
+mod denies;
+mod env;
+mod etc_files;
+pub mod explain;
+mod gaps;
+mod grants;
+mod layout;
+mod mandatory;
+mod memo;
+mod order;
+mod paths;
+mod resolve;
+mod rules;
+mod secrets;
+mod spellings;
+mod tree;
+mod view;
+mod worktree;
+
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::policy::egress::EgressPolicy;
 use crate::policy::{Mode, NetworkMode, Origin, View};
+
+pub use caches::CacheUse;
+pub use paths::real_path;
+pub use rules::place;
+pub use view::NESTING_MARK;
 
 /// One step of building the child's file system, in the order it is carried out. All paths are absolute and, for `dst`, free of links.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +72,7 @@ pub enum Mount {
         lower: PathBuf,
         /// Writable layer below the state directory.
         upper: PathBuf,
-        /// overlayfs work directory beside `upper`.
+        /// Directory beside `upper` for overlayfs work directories: one a run, made by the session, because two mounts may not share one.
         work: PathBuf,
         /// Guest path.
         dst: PathBuf,
@@ -66,7 +100,16 @@ pub enum Mount {
         /// Guest path.
         dst: PathBuf,
     },
-    /// A read-only file with generated content.
+    /// A file with generated content made inside a private mount.
+    File {
+        /// Guest path.
+        dst: PathBuf,
+        /// The content.
+        content: Vec<u8>,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// A read-only file with generated content over one of the host.
     Data {
         /// Guest path.
         dst: PathBuf,
@@ -151,17 +194,23 @@ pub struct Plan {
     pub network: NetworkPlan,
     /// The child's complete environment, without what the session adds (proxy variables).
     pub env: Vec<(OsString, OsString)>,
+    /// `env` before ccbox moved temporary files and caches: what a run without isolation gets.
+    pub env_scrubbed: Vec<(OsString, OsString)>,
     /// Names dropped from the caller's environment, with their group.
     pub env_dropped: Vec<(OsString, &'static str)>,
+    /// Names that were kept and that `explain` lists, with their group (semantics 21).
+    pub env_listed: Vec<(OsString, &'static str)>,
     /// Working directory inside, as the caller spells it.
     pub cwd: PathBuf,
     /// The command, as given.
     pub argv: Vec<OsString>,
-    /// Directories in ccbox's state that must exist before the mounts (created 0700 by the session).
+    /// Directories in ccbox's state that must exist before the mounts (created 0700, with their parents, by the session).
     pub state_dirs: Vec<PathBuf>,
+    /// Cache directories.
+    pub caches: Vec<CacheUse>,
     /// What this plan cannot hold.
     pub gaps: Vec<Gap>,
-    /// One notice each, final wording without prefix.
+    /// One notice each, final wording without prefix; beside those of the policy.
     pub notices: Vec<String>,
     /// Answers of `check` and `explain`.
     pub rules: RuleBook,
@@ -213,17 +262,5 @@ pub struct PlanError {
 impl crate::exit::Failure for PlanError {
     fn hint(&self) -> Option<String> {
         self.hint.clone()
-    }
-}
-
-impl Plan {
-    /// Resolves a policy against the host.
-    pub fn resolve(
-        _policy: &crate::policy::Policy,
-        _host: &crate::host::HostFacts,
-        _argv: &[OsString],
-        _fs: &dyn crate::host::FsView,
-    ) -> Result<Self, PlanError> {
-        unimplemented!("plan::resolve")
     }
 }

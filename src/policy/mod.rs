@@ -92,6 +92,20 @@ pub enum BackendChoice {
     MicroVm,
 }
 
+impl BackendChoice {
+    /// The lenient reading of a name stored by another program (R10): `docker` was once an alias of `native`, anything
+    /// unknown or empty isolates nothing. Typed values are never read this way.
+    #[must_use]
+    pub fn from_stored_name(name: &str) -> Self {
+        match name {
+            "auto" => Self::Auto,
+            "native" | "docker" => Self::Native,
+            "microvm" => Self::MicroVm,
+            _ => Self::None,
+        }
+    }
+}
+
 /// `--engine`: which Linux executor of the native backend runs the plan (D3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineChoice {
@@ -184,8 +198,19 @@ pub struct FsPolicy {
     pub cwd_writable: bool,
     /// Secrets table row groups switched by profile: `dispatch` and `strict` also deny build-tool settings (semantics 22).
     pub deny_build_tool_secrets: bool,
-    /// `terminal`: `$HOME` and cwd are writable and only the reads of R27 are denied.
+    /// `terminal`: the planner adds no secrets of its own; the reads of R27 stand in the profile's `deny_read`.
     pub terminal_secrets_only: bool,
+}
+
+/// `[macos]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MacosPolicy {
+    /// Name resolution by the system's resolver.
+    pub dns: bool,
+    /// Apple events may be sent.
+    pub allow_apple_events: bool,
+    /// The trust daemon may be asked.
+    pub weaker_network_isolation: bool,
 }
 
 /// `network.mode`.
@@ -206,6 +231,15 @@ pub enum AllProxy {
     Http,
     /// `socks5h://…`.
     Socks,
+}
+
+/// `network.upstream_proxy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpstreamProxy {
+    /// As `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` of the caller say (R46).
+    Env,
+    /// Allowed hosts are dialled directly.
+    None,
 }
 
 /// `[network]` and `egress_allowlist`.
@@ -271,6 +305,75 @@ pub struct Policy {
     pub net: NetworkPolicy,
     /// Environment rules.
     pub env: EnvPolicy,
+    /// The caller's own proxy, behind ours.
+    pub upstream: UpstreamProxy,
+    /// `limits.tmp`: bytes of the private /tmp. From an untrusted project file it may lower the default, never raise it.
+    pub tmp_size: Option<Ruled<u64>>,
+    /// Programs in writable trees cannot be executed, but for `exec_grant_roots` (semantics 15).
+    pub exec_deny_writable: bool,
+    /// What only macOS has.
+    pub macos: MacosPolicy,
     /// Things the user must be told once, in final wording, without prefix.
     pub notices: Vec<String>,
+    /// As `notices`, but `-q` does not drop them: something was lowered by a variable, or nothing is isolated.
+    pub loud_notices: Vec<String>,
+}
+
+impl Policy {
+    /// The policy that grants nothing: bound view, network off, no caches, no rules. Layers are merged into it.
+    #[must_use]
+    pub fn closed(profile: &str) -> Self {
+        Self {
+            session_id: None,
+            workspace_id: None,
+            agent_id: None,
+            profile: profile.to_owned(),
+            spec_given: false,
+            mode: Mode::Chat,
+            backend: BackendChoice::Auto,
+            engine: EngineChoice::Auto,
+            sandbox: SandboxMode::Require,
+            workdir: None,
+            fs: FsPolicy {
+                view: View::Bound,
+                disabled: false,
+                protect_git: true,
+                protect_project_config: false,
+                caches: Caches::None,
+                binds: Vec::new(),
+                allow_write: Vec::new(),
+                deny_write: Vec::new(),
+                deny_read: Vec::new(),
+                allow_read: Vec::new(),
+                protected: Vec::new(),
+                runner_state_dirs: Vec::new(),
+                exec_grant_roots: Vec::new(),
+                allow_create: Vec::new(),
+                own_files: Vec::new(),
+                cwd_writable: false,
+                deny_build_tool_secrets: true,
+                terminal_secrets_only: false,
+            },
+            net: NetworkPolicy {
+                mode: NetworkMode::Off,
+                baseline: false,
+                allowed: Vec::new(),
+                denied: Vec::new(),
+                all_proxy: AllProxy::Http,
+                allow_local_binding: false,
+                hint_file: None,
+            },
+            env: EnvPolicy::default(),
+            upstream: UpstreamProxy::Env,
+            tmp_size: None,
+            exec_deny_writable: false,
+            macos: MacosPolicy {
+                dns: true,
+                allow_apple_events: false,
+                weaker_network_isolation: false,
+            },
+            notices: Vec::new(),
+            loud_notices: Vec::new(),
+        }
+    }
 }

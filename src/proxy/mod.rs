@@ -1,12 +1,53 @@
 //! HTTP and SOCKS proxies on sockets of the child's network namespace (R40–R45).
+//!
+//! [`ProxySet::start`] turns listening sockets and an [`EgressPolicy`] into a thread that serves them; dropping the set ends it.
+//! Every way to the outside passes `dial`, and `dial` asks the policy twice: about the name, then about each address.
+
+mod client_hello;
+pub mod connect;
+mod dial;
+mod forward;
+mod head;
+mod http;
+mod limits;
+mod refusal;
+mod server;
+mod socks;
+mod socks_wire;
+mod token;
+mod tunnel;
+mod upstream;
+mod variables;
+mod vet;
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::policy::NetworkMode;
 use crate::policy::egress::EgressPolicy;
 use crate::report::Sink;
+use dial::{Dialer, Resolve, SystemResolver};
+use limits::Limits;
+use server::{Purpose, Shared};
+use token::Token;
+
+pub use variables::{child_env, is_proxy_variable};
+
+/// How long the end of a run waits for what the child has sent but the proxies have not yet sent on.
+const DRAIN: Duration = Duration::from_millis(250);
+/// Descriptors for [`limits::SEATS`] tunnels of two sockets and two pipes each, and some.
+const DESCRIPTORS: u64 = 4096;
+/// Threads for getaddrinfo(3), which blocks; made on demand.
+const RESOLVER_THREADS: usize = 32;
 
 /// What the proxies of one run need.
 #[derive(Debug)]
@@ -25,11 +66,109 @@ pub struct ProxyConfig {
 
 /// The proxies of one run: one thread, one current_thread runtime. Dropping stops accepting, drains 250 ms, joins.
 #[derive(Debug)]
-pub struct ProxySet {}
+pub struct ProxySet {
+    /// Dropped to end the thread.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
 
 impl ProxySet {
     /// Starts serving.
-    pub fn start(_config: ProxyConfig, _sink: Arc<dyn Sink>) -> io::Result<Self> {
-        unimplemented!("proxy")
+    ///
+    /// # Errors
+    /// A socket or the runtime cannot be set up; a policy whose network is open, because it has no rules to serve by.
+    pub fn start(config: ProxyConfig, sink: Arc<dyn Sink>) -> io::Result<Self> {
+        Self::start_with(config, sink, Arc::new(SystemResolver), Limits::default())
+    }
+
+    /// As [`Self::start`], with another way to look names up, and other time-outs. What is found passes the same checks.
+    pub(crate) fn start_with(
+        config: ProxyConfig,
+        sink: Arc<dyn Sink>,
+        resolver: Arc<dyn Resolve>,
+        limits: Limits,
+    ) -> io::Result<Self> {
+        if config.egress.mode() == NetworkMode::Open {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "an open network has no proxies",
+            ));
+        }
+        raise_descriptor_limit();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(RESOLVER_THREADS)
+            .build()?;
+        let listening = config
+            .listeners
+            .iter()
+            .map(TcpListener::local_addr)
+            .collect::<io::Result<Vec<SocketAddr>>>()?;
+        let doors = {
+            let _inside = runtime.enter();
+            let proxies = config.listeners.into_iter().map(|l| (l, Purpose::Proxy));
+            let forwards = config
+                .forwards
+                .into_iter()
+                .map(|(l, port)| (l, Purpose::Forward(port)));
+            proxies
+                .chain(forwards)
+                .map(|(listener, purpose)| {
+                    listener.set_nonblocking(true)?;
+                    Ok((tokio::net::TcpListener::from_std(listener)?, purpose))
+                })
+                .collect::<io::Result<Vec<_>>>()?
+        };
+        let shared = Arc::new(Shared::new(
+            Dialer::new(config.egress, resolver, listening, &limits),
+            sink,
+            config.hint_file,
+            config.token.map(Token::new),
+            limits,
+        ));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new()
+            .name("ccbox-proxy".to_owned())
+            .spawn(move || {
+                runtime.block_on(async move {
+                    let mut accepting = JoinSet::new();
+                    for (listener, purpose) in doors {
+                        accepting.spawn(server::accept(listener, purpose, Arc::clone(&shared)));
+                    }
+                    // An error is a dropped sender, which means the same.
+                    let _ = stopped.await;
+                    accepting.shutdown().await;
+                    let _ = timeout(DRAIN, shared.all_sent()).await;
+                });
+                // Not waiting for a resolver that hangs.
+                runtime.shutdown_background();
+            })?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
     }
 }
+
+impl Drop for ProxySet {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic in the thread has been printed by the panic hook; there is nobody else to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Without enough descriptors tunnels copy instead of splicing and accepting pauses; nothing breaks, so failure is no error.
+fn raise_descriptor_limit() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < DESCRIPTORS.min(hard)
+    {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, DESCRIPTORS.min(hard), hard);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,32 @@
 //! The live run: starts the engine, serves the proxies, relays signals, ends with the child.
 
+mod caller;
+mod confine;
+pub mod diagnose;
+mod errors;
+pub mod fds;
+mod handover;
+pub mod harden;
+pub mod inner;
+mod keeper;
+mod launch;
+mod live;
+mod prestage;
+mod relay;
+mod wire;
+
 use std::any::Any;
 use std::io;
 use std::net::TcpListener;
 
-use crate::backend::{Invocation, NetSetup};
+use caller::{Signals, Terminal};
+use launch::Launch;
+pub use live::GRACE;
+use live::Hooks;
+
+use crate::backend::{Engine, Invocation, NetSetup};
 use crate::exit::Failure;
+use crate::sys;
 
 /// How the run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +88,20 @@ pub struct SessionError {
     pub message: String,
     /// The real fix.
     pub hint: Option<String>,
+    /// The same run may work with the network set up this way; nothing has been started and no hook was called.
+    pub retry: Option<NetSetup>,
+}
+
+impl SessionError {
+    /// Without hint.
+    #[must_use]
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: None,
+            retry: None,
+        }
+    }
 }
 
 impl Failure for SessionError {
@@ -75,7 +110,81 @@ impl Failure for SessionError {
     }
 }
 
-/// Runs to the end. Must be called from the main thread before any other thread exists.
-pub fn run(_invocation: Invocation, _config: SessionConfig<'_>) -> Result<Outcome, SessionError> {
-    unimplemented!("session::run")
+/// Runs to the end. Must be called from the main thread before any other thread exists: forking needs that, and the
+/// sandbox's life is tied to the thread that forked it (PR_SET_PDEATHSIG).
+///
+/// Afterwards every catchable signal stays blocked; end the process, or [`die_as`].
+pub fn run(invocation: Invocation, config: SessionConfig<'_>) -> Result<Outcome, SessionError> {
+    let inherited = fds::inherited(
+        &invocation.inner.argv,
+        &invocation.inner.env,
+        &config.keep_fds,
+    )?;
+    fds::check_standard()?;
+    sys::fds::close_on_exec_from(3).map_err(errors::resources)?;
+    let signals = Signals::take_over().map_err(errors::resources)?;
+    let terminal = Terminal::find();
+    state_directories(&config.state_dirs)?;
+
+    let enforced = Enforced {
+        engine: engine_name(&invocation.engine),
+        landlock_abi: 0,
+        net: (invocation.engine != Engine::None).then_some(config.net),
+    };
+    let launch = Launch {
+        net: config.net,
+        listen: &config.listen,
+        inherited: &inherited,
+        mask: signals.mask,
+        ignored: signals.ignored,
+    };
+    let live = launch::start(invocation, &launch)?;
+    // Not before the fork: the id maps of the new user namespace are files of the process' owner.
+    sys::prctl::set_dumpable(false).map_err(errors::resources)?;
+    let hooks = Hooks {
+        on_listeners: config.on_listeners,
+        on_ready: config.on_ready,
+        enforced,
+    };
+    live.run(&signals, terminal, hooks)
+}
+
+/// Ends this process by the signal that ended the command, without a core file of its own, so that the caller's wait(2)
+/// says the same; comes back with 128 + n where that signal does not kill.
+#[must_use]
+pub fn die_as(signal: i32) -> u8 {
+    // Without this limit dying by SIGSEGV would leave ccbox's core file; dying is more important.
+    let _ = sys::prctl::no_core_file_of_mine();
+    let _ = sys::signals::raise_default(signal);
+    u8::try_from(signal.saturating_add(128)).unwrap_or(crate::exit::OWN_FAILURE)
+}
+
+fn state_directories(paths: &[std::path::PathBuf]) -> Result<(), SessionError> {
+    use std::os::unix::fs::DirBuilderExt;
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    for path in paths {
+        builder.create(path).map_err(|e| {
+            SessionError::new(format!(
+                "cannot make the state directory `{}`: {e}",
+                path.display()
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// `bwrap-0.8.0`, from `bubblewrap 0.8.0`.
+fn engine_name(engine: &Engine) -> String {
+    match engine {
+        Engine::None => "none".to_owned(),
+        Engine::Bwrap { version: None, .. } => "bwrap".to_owned(),
+        Engine::Bwrap {
+            version: Some(text),
+            ..
+        } => {
+            let number = text.split_whitespace().next_back().unwrap_or_default();
+            format!("bwrap-{number}")
+        }
+    }
 }

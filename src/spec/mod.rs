@@ -2,11 +2,38 @@
 //!
 //! [`load`] reads the files that apply (discovery, trust), parses them strictly, and merges them. Nothing here changes anything.
 
+mod dots;
+mod files;
+mod flags;
+mod keys;
+mod later;
+mod layer;
+mod managed;
+mod merge;
+mod notices;
+mod params;
+mod profile;
+mod reader;
+mod schema;
+mod source;
+mod suggest;
+mod surface;
+mod template;
+pub mod trust;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::exit::Failure;
-use crate::policy::{Layer, Policy};
+use crate::policy::{Layer, Policy, SandboxMode};
+use layer::{Layered, Place};
+use merge::{Call, Stack};
+use params::Params;
+use source::shown;
+
+pub use layer::Grant;
+pub use profile::text as profile_text;
+pub use template::init_template;
 
 /// Where a given spec comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +153,185 @@ impl Failure for SpecError {
     }
 }
 
-/// Loads and merges the layers that apply to this call.
-pub fn load(_req: &LoadRequest) -> Result<Loaded, SpecError> {
-    unimplemented!("spec::load")
+impl SpecError {
+    /// An error without a place in a file.
+    pub(crate) fn plain(message: String) -> Self {
+        Self {
+            message,
+            hint: None,
+            snippet: None,
+        }
+    }
+
+    pub(crate) fn with_hint(mut self, hint: &str) -> Self {
+        self.hint = Some(hint.to_owned());
+        self
+    }
 }
+
+/// Loads and merges the layers that apply to this call.
+///
+/// # Errors
+/// The first problem found: an unreadable file, a key or value that is unknown, wrong or not supported yet.
+pub fn load(req: &LoadRequest) -> Result<Loaded, SpecError> {
+    let host = Host {
+        macos: std::env::consts::OS == "macos",
+        managed_owner: 0,
+    };
+    load_on(req, host)
+}
+
+/// What tests make up.
+#[derive(Debug, Clone, Copy)]
+struct Host {
+    macos: bool,
+    /// Who must own the managed file: root.
+    managed_owner: u32,
+}
+
+fn load_on(req: &LoadRequest, host: Host) -> Result<Loaded, SpecError> {
+    let params = Params::new(&req.params)?;
+    let flags = flags::keys(&req.flags, &req.cwd, &req.home)?;
+    let variable = sandbox_variable(req)?;
+    let managed = managed_layer(req, host)?;
+    let spec_by_variable = req.specs.is_empty() && req.env_spec.is_some();
+    let given: Vec<SpecSource> = match &req.env_spec {
+        Some(file) if req.specs.is_empty() => vec![SpecSource::File(PathBuf::from(file))],
+        _ => req.specs.clone(),
+    };
+    let spec_given = !given.is_empty();
+    let mut notices = Vec::new();
+    let mut files: Vec<Layered> = Vec::new();
+    files.extend(user_layer(req, host, &params, spec_given)?);
+    for spec in &given {
+        let layered = given_layer(req, host, &params, spec).map_err(|e| match e.hint {
+            None if spec_by_variable => e.with_hint("the file is named by CCBOX_SPEC"),
+            _ => e,
+        })?;
+        files.push(layered);
+    }
+    if !spec_given {
+        files.extend(project_layer(req, host, &params, &mut notices)?);
+    }
+    params.all_used()?;
+
+    let default = if spec_given {
+        profile::WITH_SPEC
+    } else {
+        profile::WITHOUT_SPEC
+    };
+    let written = files.iter().rev().find_map(|f| f.keys.profile.as_ref());
+    let name = match (&req.profile, written) {
+        (Some(typed), _) => profile::by_name(typed)?,
+        (None, Some(written)) => written.value,
+        (None, None) => default,
+    };
+    let stack = Stack {
+        profile: profile::read(name, &req.home, host.macos)?,
+        files,
+        variable,
+        flags,
+        managed,
+    };
+    let call = Call {
+        profile: name,
+        spec_given,
+        spec_by_variable,
+        macos: host.macos,
+    };
+    let mut loaded = merge::merge(stack, call)?;
+    loaded.policy.notices.splice(0..0, notices);
+    Ok(loaded)
+}
+
+/// Every typed value is strict, a variable's too (semantics 14); an empty one counts as unset.
+fn sandbox_variable(req: &LoadRequest) -> Result<Option<SandboxMode>, SpecError> {
+    let Some(value) = req.env_sandbox.as_ref().filter(|v| !v.is_empty()) else {
+        return Ok(None);
+    };
+    let typed = value.to_string_lossy();
+    match reader::choose(&typed, surface::SANDBOXES) {
+        Ok(mode) => Ok(Some(mode)),
+        Err(hint) => Err(SpecError::plain(format!(
+            "unknown value `{}` for CCBOX_SANDBOX",
+            shown(&typed)
+        ))
+        .with_hint(&hint)),
+    }
+}
+
+fn managed_layer(req: &LoadRequest, host: Host) -> Result<Option<Layered>, SpecError> {
+    let Some(opened) = files::managed(&req.managed, host.managed_owner)? else {
+        return Ok(None);
+    };
+    // Parameters are the caller's, and the managed file is a ceiling over the caller.
+    let none = Params::default();
+    let layered = layer::read(&opened.source, place(&opened, req, host), &none)?;
+    managed::refuse_personal_keys(&layered.keys)?;
+    Ok(Some(layered))
+}
+
+/// Beside a given spec the user file adds its denies only (semantics 17).
+fn user_layer(
+    req: &LoadRequest,
+    host: Host,
+    params: &Params,
+    spec_given: bool,
+) -> Result<Option<Layered>, SpecError> {
+    let Some(opened) = files::user(&req.config_dir)? else {
+        return Ok(None);
+    };
+    let mut layered = layer::read(&opened.source, place(&opened, req, host), params)?;
+    if spec_given {
+        layered.keys = layered.keys.denies_only();
+        layered.info.note = Some("denies only: a spec is given".to_owned());
+    }
+    Ok(Some(layered))
+}
+
+fn given_layer(
+    req: &LoadRequest,
+    host: Host,
+    params: &Params,
+    spec: &SpecSource,
+) -> Result<Layered, SpecError> {
+    let opened = files::given(spec, &req.cwd, req.stdin_spec.as_deref())?;
+    let layered = layer::read(&opened.source, place(&opened, req, host), params)?;
+    if layered.is_empty {
+        return Err(
+            SpecError::plain(format!("{}: the spec is empty", shown(&opened.source.name)))
+                .with_hint("`ccbox init` writes a commented one to start from"),
+        );
+    }
+    Ok(layered)
+}
+
+fn project_layer(
+    req: &LoadRequest,
+    host: Host,
+    params: &Params,
+    notices: &mut Vec<String>,
+) -> Result<Option<Layered>, SpecError> {
+    let caller = files::Caller {
+        uid: req.uid,
+        home: &req.home,
+        state_dir: &req.state_dir,
+    };
+    let discovered = files::project(&req.cwd, caller)?;
+    notices.extend(discovered.notices);
+    match discovered.file {
+        Some(opened) => layer::read(&opened.source, place(&opened, req, host), params).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn place<'a>(opened: &'a files::Opened, req: &'a LoadRequest, host: Host) -> Place<'a> {
+    Place {
+        base: &opened.base,
+        home: &req.home,
+        macos: host.macos,
+    }
+}
+
+#[cfg(test)]
+mod tests;

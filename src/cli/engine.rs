@@ -1,0 +1,161 @@
+//! Which backend runs, and what is said about it (R10, R12, R13, semantics 14).
+
+use std::path::PathBuf;
+
+use super::Fault;
+use super::usage::UsageError;
+use crate::host::FsView;
+use crate::host::Platform;
+use crate::host::bwrap::{self, Missing};
+use crate::host::probe::observe::OsRelease;
+use crate::host::probe::{install_hint, microvm_missing};
+use crate::policy::{BackendChoice, EngineChoice, Policy, SandboxMode};
+
+/// The chosen backend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Chosen {
+    /// bubblewrap at a fixed path.
+    Bwrap(PathBuf),
+    /// Nothing isolates; the line says why, and `-q` does not drop it.
+    None(String),
+}
+
+impl Chosen {
+    /// As in `CCBOX_BACKEND` and the handle document.
+    pub(super) fn backend(&self) -> &'static str {
+        match self {
+            Self::Bwrap(_) => "native",
+            Self::None(_) => "none",
+        }
+    }
+}
+
+/// What the machine offers, as far as a start needs to know: nothing is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Offer {
+    pub(super) platform: Platform,
+    pub(super) bwrap: Result<PathBuf, Missing>,
+    /// The distribution's command; looked up only where it is needed.
+    pub(super) install: String,
+    pub(super) kvm: bool,
+}
+
+impl Offer {
+    /// Looks at this machine.
+    pub(super) fn of(fs: &dyn FsView, uid: u32) -> Self {
+        let bwrap = bwrap::find(fs).map(|b| b.path);
+        let install = match bwrap {
+            Ok(_) => String::new(),
+            Err(_) => install_hint(&OsRelease::read(fs), uid),
+        };
+        Self {
+            platform: Platform::detect(),
+            bwrap,
+            install,
+            kvm: fs.kind(std::path::Path::new("/dev/kvm")).is_some(),
+        }
+    }
+
+    /// Why the native backend cannot start, in words, with the next step.
+    fn obstacle(&self) -> Option<UsageError> {
+        let system = match self.platform {
+            Platform::Linux | Platform::Wsl2 => None,
+            Platform::Wsl1 => Some("WSL1 has no namespaces"),
+            Platform::Macos => Some("the Seatbelt engine is not supported yet"),
+            Platform::Other => Some("this system has no supported sandbox"),
+        };
+        if let Some(why) = system {
+            return Some(UsageError {
+                message: why.to_owned(),
+                hint: None,
+            });
+        }
+        let message = match &self.bwrap {
+            Ok(_) => return None,
+            Err(Missing::NotInstalled) => "bubblewrap is not installed".to_owned(),
+            Err(Missing::NotTrusted { path, why }) => {
+                format!("`{}` cannot be trusted: {why}", path.display())
+            }
+        };
+        Some(UsageError {
+            message,
+            hint: Some(self.install.clone()),
+        })
+    }
+}
+
+/// The status line of `sandbox = off` (R12).
+pub(super) const OFF: &str = "sandbox DISABLED by --sandbox off";
+
+/// Chooses. `sandbox = on` never turns a backend asked for by name into none but for `native`.
+pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
+    if policy.sandbox == SandboxMode::Off {
+        return Ok(Chosen::None(OFF.to_owned()));
+    }
+    match policy.backend {
+        BackendChoice::None => return Ok(Chosen::None(none_line(policy))),
+        BackendChoice::MicroVm => {
+            return Err(UsageError::new(
+                format!("backend `microvm`: {}", microvm_missing(offer.kvm)),
+                "`--backend native`",
+            )
+            .into());
+        }
+        BackendChoice::Auto | BackendChoice::Native => {}
+    }
+    let engine = match policy.engine {
+        EngineChoice::Auto | EngineChoice::Bwrap => None,
+        EngineChoice::Builtin => Some("builtin"),
+        EngineChoice::Landlock => Some("landlock"),
+    };
+    if let Some(name) = engine {
+        return Err(UsageError {
+            hint: Some("`--engine bwrap`".to_owned()),
+            ..UsageError::not_yet(&format!("engine `{name}`"))
+        }
+        .into());
+    }
+    match (&offer.bwrap, offer.obstacle()) {
+        (Ok(path), None) => Ok(Chosen::Bwrap(path.clone())),
+        (_, obstacle) => {
+            let why = obstacle.unwrap_or_else(|| UsageError {
+                message: "no engine".to_owned(),
+                hint: None,
+            });
+            if policy.sandbox == SandboxMode::On {
+                Ok(Chosen::None(missing_line(
+                    &why.message,
+                    why.hint.as_deref(),
+                )))
+            } else {
+                Err(no_sandbox(why).into())
+            }
+        }
+    }
+}
+
+/// The refusal of `sandbox = require` (R12).
+pub(super) fn no_sandbox(why: UsageError) -> UsageError {
+    UsageError {
+        message: format!("no sandbox on this host: {}", why.message),
+        hint: why.hint,
+    }
+}
+
+/// The status line of `sandbox = on` where nothing can wrap (R12).
+pub(super) fn missing_line(why: &str, hint: Option<&str>) -> String {
+    let next = hint.map(|h| format!("; hint: {h}")).unwrap_or_default();
+    format!("no OS-native sandbox on this host: {why}; running without{next}")
+}
+
+fn none_line(policy: &Policy) -> String {
+    let hosts = if policy.net.allowed.is_empty() && policy.net.denied.is_empty() {
+        ""
+    } else {
+        ", and the host rules do not hold"
+    };
+    format!("backend none: nothing is isolated{hosts}; only the environment is cleaned")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+use super::super::fixtures::policy;
+use super::*;
+
+fn offer(bwrap: Result<PathBuf, Missing>) -> Offer {
+    Offer {
+        platform: Platform::Linux,
+        bwrap,
+        install: "apt-get install bubblewrap".into(),
+        kvm: true,
+    }
+}
+
+fn have() -> Offer {
+    offer(Ok("/usr/bin/bwrap".into()))
+}
+
+fn lack() -> Offer {
+    offer(Err(Missing::NotInstalled))
+}
+
+fn said(
+    backend: BackendChoice,
+    engine: EngineChoice,
+    sandbox: SandboxMode,
+    offer: &Offer,
+) -> String {
+    let p = Policy {
+        backend,
+        engine,
+        sandbox,
+        ..policy()
+    };
+    match choose(&p, offer) {
+        Ok(Chosen::Bwrap(path)) => format!("bwrap {}", path.display()),
+        Ok(Chosen::None(line)) => format!("none: {line}"),
+        Err(e) => format!("{}: {e}; {}", e.exit_code(), e.hint().unwrap_or_default()),
+    }
+}
+
+#[test]
+fn require_on_off() {
+    use BackendChoice::{Auto, MicroVm, Native, None as NoBackend};
+    use EngineChoice::{Auto as Any, Builtin, Bwrap, Landlock};
+    use SandboxMode::{Off, On, Require};
+    let runs = "bwrap /usr/bin/bwrap";
+    let refused =
+        "125: no sandbox on this host: bubblewrap is not installed; apt-get install bubblewrap";
+    let loud = "none: no OS-native sandbox on this host: bubblewrap is not installed; running without; \
+                hint: apt-get install bubblewrap";
+    let off = "none: sandbox DISABLED by --sandbox off";
+    let none = "none: backend none: nothing is isolated; only the environment is cleaned";
+    let table = [
+        (Auto, Any, Require, have(), runs),
+        (Native, Bwrap, Require, have(), runs),
+        (Auto, Any, On, have(), runs),
+        (Auto, Any, Require, lack(), refused),
+        (Native, Any, Require, lack(), refused),
+        (Auto, Any, On, lack(), loud),
+        (Auto, Any, Off, have(), off),
+        (NoBackend, Any, Require, have(), none),
+        (NoBackend, Any, On, lack(), none),
+        (
+            MicroVm,
+            Any,
+            On,
+            have(),
+            "125: backend `microvm`: not supported yet: this version has no virtual machine monitor; `--backend native`",
+        ),
+        (
+            Auto,
+            Builtin,
+            Require,
+            have(),
+            "125: engine `builtin` is not supported yet; `--engine bwrap`",
+        ),
+        (
+            Auto,
+            Landlock,
+            On,
+            have(),
+            "125: engine `landlock` is not supported yet; `--engine bwrap`",
+        ),
+    ];
+    for (backend, engine, sandbox, offer, want) in table {
+        assert_eq!(said(backend, engine, sandbox, &offer), want);
+    }
+}
+
+#[test]
+fn other_systems_are_refused_not_run_bare() {
+    for platform in [Platform::Wsl1, Platform::Macos, Platform::Other] {
+        let o = Offer { platform, ..have() };
+        let text = said(
+            BackendChoice::Auto,
+            EngineChoice::Auto,
+            SandboxMode::Require,
+            &o,
+        );
+        assert!(text.starts_with("125: no sandbox on this host: "), "{text}");
+    }
+}

@@ -1,0 +1,74 @@
+//! Made-up values for this module's tests.
+
+use crate::backend::InnerPlan;
+use crate::host::HostFacts;
+use crate::plan::{NetworkPlan, Plan, RuleBook};
+use crate::policy::egress::EgressPolicy;
+use crate::policy::{Mode, NetworkMode, Policy, View};
+
+pub(super) fn policy() -> Policy {
+    Policy::closed("dispatch")
+}
+
+pub(super) fn plan() -> Plan {
+    Plan {
+        mounts: Vec::new(),
+        pins: Vec::new(),
+        writable: Vec::new(),
+        view: View::Bound,
+        mode: Mode::Chat,
+        fs_disabled: false,
+        network: NetworkPlan {
+            mode: NetworkMode::Off,
+            egress: EgressPolicy::new(&policy().net),
+            forwarded_ports: Vec::new(),
+            hint_file: None,
+        },
+        env: Vec::new(),
+        env_scrubbed: Vec::new(),
+        env_dropped: Vec::new(),
+        env_listed: Vec::new(),
+        cwd: "/w".into(),
+        argv: vec!["true".into()],
+        state_dirs: Vec::new(),
+        caches: Vec::new(),
+        gaps: Vec::new(),
+        notices: Vec::new(),
+        rules: RuleBook::default(),
+    }
+}
+
+pub(super) fn inner() -> InnerPlan {
+    InnerPlan {
+        argv: vec!["sh".into(), "-c".into(), "echo x".into()],
+        env: Vec::new(),
+        cwd: "/w".into(),
+        pins: Vec::new(),
+        writable: Vec::new(),
+        keep_fds: Vec::new(),
+        confine: true,
+        listen: Vec::new(),
+        ignored_signals: Vec::new(),
+        unix_sockets: false,
+        open_network: false,
+    }
+}
+
+pub(super) fn host() -> HostFacts {
+    HostFacts {
+        uid: 1000,
+        gid: 1000,
+        user: "me".into(),
+        home: "/home/me".into(),
+        home_real: "/home/me".into(),
+        cwd: "/w".into(),
+        cwd_real: "/w".into(),
+        env: Vec::new(),
+        exe: "/usr/bin/ccbox".into(),
+        state_dir: "/home/me/.local/state/ccbox".into(),
+        config_dir: "/home/me/.config/ccbox".into(),
+        wsl2: false,
+        nested: false,
+        memory_limit: 1 << 30,
+    }
+}

@@ -1,0 +1,196 @@
+//! The right half of the line: invocation → session, with the proxies started once the child's namespace has its sockets.
+
+use std::cell::Cell;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::child_env::{self, Changes, Marks};
+use super::context::Prepared;
+use super::engine::{self, Chosen};
+use super::{Fault, diagnose, enforced, render, rooms};
+use nix::sys::signal::SigSet;
+
+use crate::backend::bwrap::PROXY_PORT;
+use crate::backend::{Invocation, NetSetup};
+use crate::policy::SandboxMode;
+use crate::proxy::{ProxyConfig, ProxySet};
+use crate::report::event::{Event, Handle, State};
+use crate::report::{Reporter, Sink, Verbosity};
+use crate::session::{self, Enforced, Outcome, SessionConfig, SessionError};
+
+/// Where the private `$TMPDIR` stands inside (semantics 11).
+const PRIVATE_TMP: &str = "/tmp";
+
+/// One call, resolved and announced.
+pub(super) struct Launch<'a> {
+    pub(super) ready: &'a Prepared,
+    pub(super) keep_fds: &'a [i32],
+    pub(super) session_id: &'a str,
+    pub(super) report: &'a Arc<Reporter>,
+}
+
+/// A session that failed, and whether the sandbox stood by then.
+struct Broken {
+    error: SessionError,
+    stood: bool,
+}
+
+impl Launch<'_> {
+    /// Runs to the end. Tries the stronger network set-up first, and the weaker only where the session says that nothing has
+    /// been started and that it may work (D6).
+    pub(super) fn run(&self, chosen: &Chosen) -> Result<Outcome, Fault> {
+        // The session keeps every signal blocked after a failure; a second attempt must not hand that on to the command.
+        let mask = SigSet::thread_get_mask().ok();
+        let restore = || mask.as_ref().map(SigSet::thread_set_mask);
+        let net = render::net_setup(chosen, self.ready.plan.network.mode);
+        let mut result = self.attempt(chosen, net);
+        if let Err(Broken {
+            error,
+            stood: false,
+        }) = &result
+            && let Some(other) = error.retry
+        {
+            restore();
+            result = self.attempt(chosen, other);
+        }
+        match result {
+            Ok(outcome) => Ok(outcome),
+            Err(broken) => {
+                restore();
+                self.after_failure(broken, chosen)
+            }
+        }
+    }
+
+    /// A sandbox that could not be made: with `sandbox = on`, and only where the probe agrees that this host has none, the
+    /// command runs without one, loudly (R12). Otherwise the real reason.
+    fn after_failure(&self, broken: Broken, chosen: &Chosen) -> Result<Outcome, Fault> {
+        let Broken { error, stood } = broken;
+        let on = self.ready.loaded.policy.sandbox == SandboxMode::On;
+        // The session names the causes it knows; the probe knows more, but takes a while.
+        let known = error.hint.is_some() && !on;
+        if stood || known || matches!(chosen, Chosen::None(_)) {
+            return Err(error.into());
+        }
+        let Some(cause) = diagnose::cause(&self.ready.host.exe) else {
+            return Err(error.into());
+        };
+        if !on {
+            return Err(engine::no_sandbox(cause).into());
+        }
+        let line = engine::missing_line(&cause.message, cause.hint.as_deref());
+        self.report.status(&line);
+        self.attempt(&Chosen::None(line), NetSetup::Host)
+            .map_err(|b| b.error.into())
+    }
+
+    fn attempt(&self, chosen: &Chosen, net: NetSetup) -> Result<Outcome, Broken> {
+        let plan = &self.ready.plan;
+        let listen = match net {
+            NetSetup::PreStage | NetSetup::Inner => ports(&plan.network.forwarded_ports),
+            NetSetup::Host => Vec::new(),
+        };
+        let mut invocation = self.invocation(chosen, net);
+        if net == NetSetup::Inner {
+            invocation.inner.listen.clone_from(&listen);
+        }
+        self.report
+            .debug(&format!("backend: {}", render::argv(&invocation)));
+        let stood = Cell::new(false);
+        let config = SessionConfig {
+            net,
+            listen,
+            keep_fds: self.keep_fds.to_vec(),
+            state_dirs: match chosen {
+                Chosen::Bwrap(_) => plan.state_dirs.clone(),
+                Chosen::None(_) => Vec::new(),
+            },
+            on_listeners: Box::new(|sockets| {
+                let sink: Arc<dyn Sink> = self.report.clone();
+                Ok(Box::new(ProxySet::start(self.proxies(sockets), sink)?))
+            }),
+            on_ready: Box::new(|e| {
+                stood.set(true);
+                self.announce_ready(chosen, e);
+            }),
+        };
+        session::run(invocation, config).map_err(|error| Broken {
+            error,
+            stood: stood.get(),
+        })
+    }
+
+    fn invocation(&self, chosen: &Chosen, net: NetSetup) -> Invocation {
+        let (plan, policy) = (&self.ready.plan, &self.ready.loaded.policy);
+        let wants_version = self.report.verbosity() >= Verbosity::Verbose;
+        let mut out = render::invocation(self.ready, chosen, net, wants_version);
+        let changes = match net {
+            NetSetup::PreStage | NetSetup::Inner => rooms::proxy_env(self.ready),
+            NetSetup::Host => Changes::default(),
+        };
+        let private_tmp = matches!(chosen, Chosen::Bwrap(_)) && !plan.fs_disabled;
+        let own_choice = policy.env.set.iter().any(|e| e.value.0 == "TMPDIR");
+        let marks = Marks {
+            backend: chosen.backend(),
+            session_id: self.session_id,
+            cwd: &plan.cwd,
+            tmpdir: (private_tmp && !own_choice).then_some(Path::new(PRIVATE_TMP)),
+        };
+        out.inner.env = child_env::finish(std::mem::take(&mut out.inner.env), changes, marks);
+        out
+    }
+
+    /// Listeners arrive in pairs, 127.0.0.1 and ::1: the proxies' first, then one pair for each forwarded port (semantics 42).
+    fn proxies(&self, sockets: Vec<TcpListener>) -> ProxyConfig {
+        let network = &self.ready.plan.network;
+        let mut sockets = sockets.into_iter();
+        let listeners = sockets.by_ref().take(2).collect();
+        let doubled = network.forwarded_ports.iter().flat_map(|p| [*p, *p]);
+        ProxyConfig {
+            egress: network.egress.clone(),
+            listeners,
+            forwards: sockets.zip(doubled).collect(),
+            token: None,
+            hint_file: network.hint_file.clone(),
+        }
+    }
+
+    fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
+        let words = enforced::words(&self.ready.plan, chosen, e);
+        if let Chosen::Bwrap(_) = chosen {
+            let line = format!("sandbox ON ({}, {})", chosen.backend(), e.engine);
+            self.report.verbose(&line);
+        }
+        self.report
+            .verbose(&format!("enforced: {}", words.join(" ")));
+        self.report.event(&Event::Ready {
+            state: State::Active,
+            handle: Handle {
+                session_id: self.session_id.to_owned(),
+                backend: chosen.backend(),
+                engine: e.engine.clone(),
+                state: State::Active,
+                error: None,
+                details: words,
+            },
+        });
+    }
+}
+
+/// The loopback ports to listen on inside, the proxies' first.
+fn ports(forwarded: &[u16]) -> Vec<u16> {
+    std::iter::once(PROXY_PORT)
+        .chain(forwarded.iter().copied())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proxies_port_comes_first() {
+        assert_eq!(ports(&[8080, 5432]), [PROXY_PORT, 8080, 5432]);
+    }
+}

@@ -1,0 +1,130 @@
+//! A call inside a ccbox sandbox: nothing is sandboxed twice (semantics 46).
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use super::args::{PolicyArgs, RunArgs};
+use super::ending::NotStarted;
+use super::usage::UsageError;
+use super::{Ending, Fault};
+use crate::host::HostFacts;
+use crate::report::Reporter;
+use crate::spec::SpecSource;
+
+/// Becomes the command, under the outer sandbox.
+pub(super) fn run(
+    args: &RunArgs,
+    specs: &[SpecSource],
+    host: &HostFacts,
+    report: &Reporter,
+) -> Result<Ending, Fault> {
+    let env_spec = host.var("CCBOX_SPEC").is_some_and(|v| !v.is_empty());
+    if let Some(what) = asks_for_more(&args.policy, specs, env_spec) {
+        return Err(UsageError::new(
+            format!("already inside a ccbox sandbox, and {what} cannot be applied on top of it"),
+            "start this call outside, or leave the rules to the outer sandbox",
+        )
+        .into());
+    }
+    if args.dry_run {
+        return Err(UsageError::new(
+            "already inside a ccbox sandbox: nothing is wrapped here",
+            "ask outside",
+        )
+        .into());
+    }
+    report.verbose("inside a ccbox sandbox: running the command under the outer one");
+    let Some((name, rest)) = args.command.split_first() else {
+        return Ok(Ending::Code(0));
+    };
+    let mut command = Command::new(name);
+    command.args(rest);
+    for pair in &args.policy.env_set {
+        let (k, v) = split_env(pair)?;
+        command.env(k, v);
+    }
+    if let Some(dir) = &args.policy.chdir {
+        let dir = host.cwd.join(dir);
+        command.env("PWD", &dir).current_dir(dir);
+    }
+    // Returns only if it failed. Standard streams, process group and environment are the caller's.
+    let error = command.exec();
+    let errno = error.raw_os_error().unwrap_or(libc::ENOENT);
+    Err(NotStarted::new(name.clone(), errno, host).into())
+}
+
+/// What the outer sandbox cannot be asked for afterwards: a spec, a profile, anything that tightens. Grants and the choice
+/// of a backend are without effect inside.
+fn asks_for_more(args: &PolicyArgs, specs: &[SpecSource], env_spec: bool) -> Option<&'static str> {
+    let mode = args.mode.as_deref().is_some_and(|m| m != "chat");
+    let microvm = args.backend.as_deref() == Some("microvm");
+    [
+        (!specs.is_empty(), "a given spec"),
+        (env_spec, "CCBOX_SPEC"),
+        (args.profile.is_some(), "--profile"),
+        (mode, "--mode"),
+        (microvm, "--backend microvm"),
+        (!args.deny_read.is_empty(), "--deny-read"),
+        (!args.deny_write.is_empty(), "--deny-write"),
+        (!args.protect.is_empty(), "--protect"),
+        (!args.deny_host.is_empty(), "--deny-host"),
+        (args.no_network, "--no-network"),
+    ]
+    .into_iter()
+    .find_map(|(typed, what)| typed.then_some(what))
+}
+
+fn split_env(pair: &OsString) -> Result<(&OsStr, &OsStr), UsageError> {
+    let bytes = pair.as_bytes();
+    let at = bytes.iter().position(|b| *b == b'=').filter(|i| *i > 0);
+    let Some((name, value)) = at.and_then(|i| bytes.split_at_checked(i)) else {
+        return Err(UsageError {
+            message: format!(
+                "invalid value `{}` for `--env`: expected NAME=VALUE",
+                pair.to_string_lossy()
+            ),
+            hint: None,
+        });
+    };
+    let value = value.get(1..).unwrap_or(&[]);
+    Ok((OsStr::from_bytes(name), OsStr::from_bytes(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_on_top_are_refused_grants_are_not() {
+        let none = PolicyArgs::default();
+        assert_eq!(asks_for_more(&none, &[], false), None);
+        assert_eq!(asks_for_more(&none, &[], true), Some("CCBOX_SPEC"));
+        let spec = [SpecSource::Inline(String::new())];
+        assert_eq!(asks_for_more(&none, &spec, false), Some("a given spec"));
+        let grants = PolicyArgs {
+            rw: vec!["/x".into()],
+            allow_host: vec!["h".into()],
+            mode: Some("chat".into()),
+            ..PolicyArgs::default()
+        };
+        assert_eq!(asks_for_more(&grants, &[], false), None);
+        let tight = PolicyArgs {
+            no_network: true,
+            ..PolicyArgs::default()
+        };
+        assert_eq!(asks_for_more(&tight, &[], false), Some("--no-network"));
+    }
+
+    #[test]
+    fn env_pairs() {
+        assert_eq!(
+            split_env(&"A=b=c".into()).unwrap(),
+            (OsStr::new("A"), OsStr::new("b=c"))
+        );
+        assert_eq!(split_env(&"A=".into()).unwrap().1, "");
+        assert!(split_env(&"A".into()).is_err());
+        assert!(split_env(&"=x".into()).is_err());
+    }
+}

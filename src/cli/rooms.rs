@@ -1,0 +1,91 @@
+//! The calls into other rooms that are not plain functions of a type, in one place.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::args::CheckKind;
+use super::check::Answer;
+use super::child_env::Changes;
+use super::context::Prepared;
+use super::{Ending, Fault};
+use crate::backend::bwrap::PROXY_PORT;
+use crate::host::{HostFacts, RealFs};
+use crate::plan;
+use crate::proxy;
+use crate::session;
+use crate::spec::trust::TrustRequest;
+use crate::spec::{self, Grant};
+
+/// Proxy variables for the child, and those of the caller that must not reach it.
+pub(super) fn proxy_env(ready: &Prepared) -> Changes {
+    let policy = &ready.loaded.policy;
+    let chosen = |name: &OsString| policy.env.set.iter().any(|e| e.value.0 == *name);
+    Changes {
+        set: proxy::child_env(
+            PROXY_PORT,
+            policy.net.all_proxy,
+            None,
+            &ready.host.exe,
+            ready.known_hosts.as_deref(),
+        ),
+        remove: ready
+            .plan
+            .env
+            .iter()
+            .map(|(name, _)| name)
+            .filter(|name| proxy::is_proxy_variable(name) && !chosen(name))
+            .cloned()
+            .collect(),
+    }
+}
+
+/// Ends this process by the signal that ended the command, without a core file (semantics 25).
+pub(super) fn die_by(signal: i32) -> ExitCode {
+    ExitCode::from(session::die_as(signal))
+}
+
+/// Whether a path may be read, written or executed. `path` is as typed: relative to the caller's cwd.
+pub(super) fn check_path(ready: &Prepared, kind: CheckKind, path: &Path) -> Answer {
+    let typed = match path.strip_prefix("~") {
+        Ok(rest) => ready.host.home.join(rest),
+        Err(_) => ready.host.cwd.join(path),
+    };
+    let real = plan::real_path(&RealFs, &typed);
+    let ask = match kind {
+        CheckKind::Write => plan::check::write,
+        CheckKind::Exec => plan::check::exec,
+        CheckKind::Read | CheckKind::Host => plan::check::read,
+    };
+    let found = ask(&ready.plan, &real);
+    Answer {
+        allowed: found.allowed,
+        rule: found.rule,
+        hint: None,
+    }
+}
+
+/// Records a project file as trusted; the grants that count from now on, in words.
+pub(super) fn trust(path: &Path, host: &HostFacts) -> Result<Vec<String>, Fault> {
+    let candidate = spec::trust::inspect(TrustRequest {
+        file: path,
+        cwd: &host.cwd,
+        home: &host.home,
+        uid: host.uid,
+    })?;
+    spec::trust::record(&host.state_dir, host.uid, &candidate)?;
+    let words = |g: &Grant| format!("{}: {} = {}", g.line, g.key, g.value);
+    Ok(candidate.grants.iter().map(words).collect())
+}
+
+/// Where private caches are kept.
+pub(super) fn caches_dir(host: &HostFacts) -> PathBuf {
+    host.state_dir.join("caches")
+}
+
+/// Connects standard input and output to a host through the SOCKS proxy.
+pub(super) fn connect(host: &str, port: u16) -> Result<Ending, Fault> {
+    let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    proxy::connect::run(host, port, &env)?;
+    Ok(Ending::Code(0))
+}

@@ -1,0 +1,115 @@
+//! The main job, as a straight line: layers → policy → plan → invocation → session → outcome.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use super::args::RunArgs;
+use super::context::{Prepared, prepare, require_command};
+use super::engine::{self, Chosen, Offer};
+use super::launch::Launch;
+use super::usage::UsageError;
+use super::{Ending, Fault, ending, enforced, events, nested, render};
+use crate::host::{HostFacts, RealFs};
+use crate::report::event::{Event, State};
+use crate::report::{EventTarget, Reporter};
+use crate::spec::SpecSource;
+
+/// Wraps one command.
+pub(super) fn run(
+    args: &RunArgs,
+    specs: Vec<SpecSource>,
+    report: &Arc<Reporter>,
+) -> Result<Ending, Fault> {
+    refuse_later(args)?;
+    require_command(&args.command)?;
+    let host = HostFacts::collect()?;
+    if host.nested {
+        return nested::run(args, &specs, &host, report);
+    }
+    let stream = args.events.as_deref().map(events::target).transpose()?;
+    let own = stream.as_ref().and_then(EventTarget::file);
+    let ready = prepare(host, &args.policy, specs, &args.command, own)?;
+    let chosen = engine::choose(&ready.loaded.policy, &Offer::of(&RealFs, ready.host.uid))?;
+    if args.dry_run {
+        return super::answer(&render::command_line(&ready, &chosen));
+    }
+    let session_id = events::session_id(&ready.loaded.policy);
+    if let Some(target) = &stream {
+        report.stream_events(events::open(target)?, session_id.clone());
+    }
+    announce(args, &ready, &chosen, report);
+    let launch = Launch {
+        ready: &ready,
+        keep_fds: &args.keep_fd,
+        session_id: &session_id,
+        report,
+    };
+    let outcome = launch.run(&chosen)?;
+    report.finish();
+    ending::of(outcome, &ready, report)
+}
+
+/// Options of the contract that later work brings (R14: refused, never ignored).
+fn refuse_later(args: &RunArgs) -> Result<(), UsageError> {
+    for (typed, name) in [(args.trace, "`--trace`"), (args.capture, "`--capture`")] {
+        if typed {
+            return Err(UsageError::not_yet(name));
+        }
+    }
+    Ok(())
+}
+
+/// A command that cannot be seen inside ends with 127 and its one line, which says the same (semantics 30).
+fn about_the_command(notice: &str, args: &RunArgs) -> bool {
+    args.command.first().is_some_and(|name| {
+        notice.starts_with(&format!("`{}` is not visible inside", name.display()))
+    })
+}
+
+/// What the user is told before anything runs.
+fn announce(args: &RunArgs, ready: &Prepared, chosen: &Chosen, report: &Reporter) {
+    let policy = &ready.loaded.policy;
+    for notice in policy.notices.iter().chain(&ready.plan.notices) {
+        if !about_the_command(notice, args) {
+            report.notice(notice);
+        }
+    }
+    for notice in &policy.loud_notices {
+        report.loud_notice(notice);
+    }
+    if let Chosen::None(line) = chosen {
+        report.status(line);
+    }
+    if !ready.plan.env_dropped.is_empty() {
+        report.verbose(&enforced::dropped(&ready.plan.env_dropped));
+    }
+    let text = |a: &OsString| a.to_string_lossy().into_owned();
+    report.event(&Event::Starting {
+        state: State::Created,
+        command: args.command.iter().map(text).collect(),
+        workspace_id: policy.workspace_id.clone(),
+        agent_id: policy.agent_id.clone(),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_later_work_are_refused() {
+        let trace = RunArgs {
+            trace: true,
+            ..RunArgs::default()
+        };
+        let capture = RunArgs {
+            capture: true,
+            ..RunArgs::default()
+        };
+        for args in [trace, capture] {
+            let e = refuse_later(&args).unwrap_err();
+            assert!(e.to_string().ends_with("is not supported yet"));
+        }
+        assert!(refuse_later(&RunArgs::default()).is_ok());
+    }
+}

@@ -1,0 +1,105 @@
+//! Pieces of the host that must be readable whatever the view, and generated user database entries.
+
+use std::path::{Path, PathBuf};
+
+use super::context::Ctx;
+use super::paths::Walk;
+use super::tree::{Node, Shown, Tree};
+use crate::host::fs_view::Kind;
+use crate::policy::environment::{CA_DIR_VARS, CA_FILE_VARS};
+
+/// Where distributions keep their CA bundle (go's crypto/x509 root_linux.go, plus SUSE's and NixOS's directories).
+const CA_BUNDLES: [&str; 9] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/certs/ca-bundle.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/tls/cacert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/certs",
+    "/var/lib/ca-certificates",
+];
+
+/// What is shown read-only where the view alone would not show it.
+pub(super) fn shows(ctx: Ctx<'_>) -> Vec<Walk> {
+    let fixed = ["/etc/resolv.conf", "/etc/localtime", "/etc/mtab"]
+        .into_iter()
+        .chain(CA_BUNDLES)
+        .map(PathBuf::from);
+    // D16: the files the caller's certificate variables name.
+    let named = CA_FILE_VARS.iter().chain(CA_DIR_VARS).flat_map(|v| {
+        ctx.host
+            .var(v)
+            .map(|value| std::env::split_paths(value).collect::<Vec<_>>())
+            .unwrap_or_default()
+    });
+    fixed
+        .chain(named.filter(|p| p.is_absolute()))
+        .chain([ctx.host.exe.clone()])
+        .map(|p| ctx.walk(&p))
+        // /proc/self/mounts and the like are the child's own.
+        .filter(|w| !w.real.starts_with("/proc") && !w.real.starts_with("/dev"))
+        .filter(|w| matches!(w.kind, Some(Kind::File | Kind::Dir)))
+        .collect()
+}
+
+/// Copies of /etc/passwd and /etc/group with the caller's entry, where it is missing there (a container's `--user 1234`, LDAP).
+pub(super) fn user_database(ctx: Ctx<'_>, tree: &mut Tree) {
+    let user = &ctx.host.user;
+    let home = ctx.host.home.as_os_str().as_encoded_bytes();
+    let unfit = |b: &[u8]| b.iter().any(|c| matches!(c, b':' | b'\n' | b'\r' | 0));
+    if unfit(user.as_bytes()) || unfit(home) || user.is_empty() {
+        return;
+    }
+    let (uid, gid) = (ctx.host.uid, ctx.host.gid);
+    let mut passwd = format!("{user}:x:{uid}:{gid}::").into_bytes();
+    passwd.extend_from_slice(home);
+    passwd.extend_from_slice(b":/bin/sh\n");
+    let group = format!("{user}:x:{gid}:\n").into_bytes();
+    for (file, id, line) in [("/etc/passwd", uid, passwd), ("/etc/group", gid, group)] {
+        let path = Path::new(file);
+        let shown = matches!(tree.shown(path), Shown::Host { path: p, .. } if p == path);
+        if !shown || ctx.fs.kind(path) != Some(Kind::File) {
+            continue;
+        }
+        let Some(mut content) = ctx.fs.read(path) else {
+            continue;
+        };
+        if has_id(&content, id) {
+            continue;
+        }
+        if content.last().is_some_and(|b| *b != b'\n') {
+            content.push(b'\n');
+        }
+        content.extend_from_slice(&line);
+        tree.put(
+            path,
+            Node::Data {
+                content,
+                mode: 0o644,
+            },
+        );
+    }
+}
+
+/// passwd(5), group(5): the third field is the id in both.
+fn has_id(content: &[u8], id: u32) -> bool {
+    let id = id.to_string();
+    content
+        .split(|b| *b == b'\n')
+        .any(|l| l.split(|b| *b == b':').nth(2) == Some(id.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_third_field_is_the_id() {
+        let passwd = b"root:x:0:0:root:/root:/bin/sh\nme:x:1000:1000::/home/me:/bin/sh";
+        assert!(has_id(passwd, 1000));
+        assert!(!has_id(passwd, 100));
+        assert!(!has_id(b"", 0));
+    }
+}

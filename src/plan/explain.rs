@@ -1,0 +1,222 @@
+//! `ccbox explain`: the plan in words and as JSON.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{Effect, Mount, Plan, place};
+use crate::policy::{Mode, NetworkMode, View};
+
+/// The plan as text, one section after the other, for people.
+#[must_use]
+pub fn text(plan: &Plan) -> String {
+    let mut out = String::new();
+    let mut line = |s: String| {
+        out.push_str(&s);
+        out.push('\n');
+    };
+    line(format!("view: {}", view_word(plan.view)));
+    line(format!("mode: {}", mode_word(plan.mode)));
+    line(format!("working directory: {}", shown(&plan.cwd)));
+    line(format!("network: {}", network_word(plan.network.mode)));
+    if plan.fs_disabled {
+        line("file rules: none (filesystem.disabled)".to_owned());
+    }
+    line(String::new());
+    line("mounts, in order:".to_owned());
+    for m in &plan.mounts {
+        line(format!("  {}", mount_line(m)));
+    }
+    line(String::new());
+    line("rules, strongest first:".to_owned());
+    for r in &plan.rules.rules {
+        line(format!(
+            "  {:<11} {}  [{}, {}]",
+            effect_word(r.effect),
+            shown(&r.path),
+            one_line(&r.rule),
+            place(&r.origin)
+        ));
+    }
+    if !plan.caches.is_empty() {
+        line(String::new());
+        line("caches:".to_owned());
+        for c in &plan.caches {
+            line(format!("  {:<9} {}  [{}]", c.how, shown(&c.at), c.name));
+        }
+    }
+    if !plan.env_dropped.is_empty() {
+        line(String::new());
+        line("environment dropped:".to_owned());
+        for (name, group) in &plan.env_dropped {
+            line(format!(
+                "  {}  [{group}]",
+                one_line(&name.to_string_lossy())
+            ));
+        }
+    }
+    if !plan.env_listed.is_empty() {
+        line(String::new());
+        line("environment kept, worth a look:".to_owned());
+        for (name, group) in &plan.env_listed {
+            line(format!(
+                "  {}  [{group}]",
+                one_line(&name.to_string_lossy())
+            ));
+        }
+    }
+    if !plan.gaps.is_empty() {
+        line(String::new());
+        line("not held by this engine:".to_owned());
+        for g in &plan.gaps {
+            line(format!("  {}: {}", g.name, one_line(&g.text)));
+        }
+    }
+    if !plan.notices.is_empty() {
+        line(String::new());
+        line("notices:".to_owned());
+        for n in &plan.notices {
+            line(format!("  {}", one_line(n)));
+        }
+    }
+    out
+}
+
+/// The plan as one JSON object. Values of variables are left out: they may be secrets.
+#[must_use]
+pub fn value(plan: &Plan) -> Value {
+    json!({
+        "schema": 1,
+        "view": view_word(plan.view),
+        "mode": mode_word(plan.mode),
+        "cwd": lossy(&plan.cwd),
+        "network": { "mode": network_word(plan.network.mode), "forwarded_ports": plan.network.forwarded_ports },
+        "filesystem_disabled": plan.fs_disabled,
+        "mounts": plan.mounts.iter().map(mount_value).collect::<Vec<_>>(),
+        "rules": plan.rules.rules.iter().map(|r| json!({
+            "effect": effect_word(r.effect), "path": lossy(&r.path), "rule": r.rule, "origin": place(&r.origin),
+        })).collect::<Vec<_>>(),
+        "writable": plan.writable.iter().map(|p| lossy(p)).collect::<Vec<_>>(),
+        "caches": plan.caches.iter().map(|c| json!({ "name": c.name, "at": lossy(&c.at), "how": c.how })).collect::<Vec<_>>(),
+        "environment": plan.env.iter().map(|(k, _)| k.to_string_lossy().into_owned()).collect::<Vec<_>>(),
+        "environment_dropped": plan.env_dropped.iter().map(|(k, g)| json!({ "name": k.to_string_lossy(), "group": g })).collect::<Vec<_>>(),
+        "environment_listed": plan.env_listed.iter().map(|(k, g)| json!({ "name": k.to_string_lossy(), "group": g })).collect::<Vec<_>>(),
+        "gaps": plan.gaps.iter().map(|g| json!({ "name": g.name, "text": g.text })).collect::<Vec<_>>(),
+        "notices": plan.notices,
+    })
+}
+
+/// Where a mount stands inside.
+pub(super) fn destination(mount: &Mount) -> Option<&Path> {
+    match mount {
+        Mount::RoBind { dst, .. }
+        | Mount::Bind { dst, .. }
+        | Mount::State { dst, .. }
+        | Mount::Overlay { dst, .. }
+        | Mount::Tmpfs { dst, .. }
+        | Mount::Dir { dst, .. }
+        | Mount::Symlink { dst, .. }
+        | Mount::File { dst, .. }
+        | Mount::Data { dst, .. }
+        | Mount::Cover { dst, .. }
+        | Mount::Dev { dst }
+        | Mount::Proc { dst } => Some(dst),
+        Mount::RemountRo { .. } => None,
+    }
+}
+
+fn mount_line(m: &Mount) -> String {
+    let (word, dst, extra) = mount_parts(m);
+    let mut out = format!("{word:<10} {}", shown(dst));
+    if let Some(extra) = extra {
+        // Writing into a String cannot fail.
+        let _ = write!(out, "  {}", one_line(&extra));
+    }
+    out
+}
+
+fn mount_value(m: &Mount) -> Value {
+    let (word, dst, extra) = mount_parts(m);
+    json!({ "kind": word, "at": lossy(dst), "detail": extra })
+}
+
+fn mount_parts(m: &Mount) -> (&'static str, &Path, Option<String>) {
+    let from = |src: &Path, dst: &Path| (src != dst).then(|| format!("from {}", lossy(src)));
+    match m {
+        Mount::RoBind { src, dst } => ("read-only", dst, from(src, dst)),
+        Mount::Bind { src, dst } => ("writable", dst, from(src, dst)),
+        Mount::State { src, dst } => ("state", dst, from(src, dst)),
+        Mount::Overlay { upper, dst, .. } => (
+            "cache",
+            dst,
+            Some(format!("changes kept in {}", lossy(upper))),
+        ),
+        Mount::Tmpfs { dst, size, .. } => (
+            "private",
+            dst,
+            size.map(|s| format!("at most {} MiB", s >> 20)),
+        ),
+        Mount::Dir { dst, .. } => ("directory", dst, None),
+        Mount::Symlink { target, dst } => ("link", dst, Some(format!("to {}", lossy(target)))),
+        Mount::File { dst, .. } | Mount::Data { dst, .. } => ("generated", dst, None),
+        Mount::Cover { dst, .. } => ("hidden", dst, None),
+        Mount::RemountRo { dst } => ("sealed", dst, None),
+        Mount::Dev { dst } => ("dev", dst, None),
+        Mount::Proc { dst } => ("proc", dst, None),
+    }
+}
+
+fn view_word(v: View) -> &'static str {
+    match v {
+        View::Bound => "bound",
+        View::Host => "host",
+    }
+}
+
+fn mode_word(m: Mode) -> &'static str {
+    match m {
+        Mode::Chat => "chat",
+        Mode::Review => "review",
+        Mode::Plan => "plan",
+        Mode::Orchestrate => "orchestrate",
+    }
+}
+
+fn network_word(m: NetworkMode) -> &'static str {
+    match m {
+        NetworkMode::Filtered => "filtered",
+        NetworkMode::Off => "off",
+        NetworkMode::Open => "open",
+    }
+}
+
+fn effect_word(e: Effect) -> &'static str {
+    match e {
+        Effect::Write => "write",
+        Effect::Read => "read",
+        Effect::NeverWrite => "never-write",
+        Effect::Hide => "hide",
+    }
+}
+
+fn lossy(p: &Path) -> String {
+    p.to_string_lossy().into_owned()
+}
+
+fn shown(p: &Path) -> String {
+    one_line(&p.to_string_lossy())
+}
+
+/// Names are not trusted: control and bidi characters would rewrite the terminal.
+fn one_line(s: &str) -> String {
+    s.chars()
+        .flat_map(|c| {
+            let hostile = c.is_control()
+                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            let plain = (!hostile).then_some(c);
+            let escaped = hostile.then(|| c.escape_default());
+            plain.into_iter().chain(escaped.into_iter().flatten())
+        })
+        .collect()
+}

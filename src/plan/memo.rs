@@ -1,0 +1,146 @@
+//! Remembers what the file system answered: a plan asks about the same directories many times, and each question is a system call of
+//! about a microsecond in a start-up that has three milliseconds for everything.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::host::FsView;
+use crate::host::fs_view::{Kind, Meta};
+
+/// A file system whose answers do not change while it is asked.
+pub(super) struct Memo<'a> {
+    fs: &'a dyn FsView,
+    kinds: RefCell<HashMap<OsString, Option<Kind>>>,
+    metas: RefCell<HashMap<OsString, Option<Meta>>>,
+    names: RefCell<HashMap<PathBuf, BTreeSet<OsString>>>,
+}
+
+impl<'a> Memo<'a> {
+    pub(super) fn new(fs: &'a dyn FsView) -> Self {
+        Self {
+            fs,
+            kinds: RefCell::default(),
+            metas: RefCell::default(),
+            names: RefCell::default(),
+        }
+    }
+
+    /// Reads a directory once, so that questions about names it lacks cost nothing. An empty answer may mean that it could not be read,
+    /// and then tells nothing: taking a secret for absent would leave it open.
+    pub(super) fn prime(&self, dir: &Path) {
+        let names: BTreeSet<OsString> = self.fs.list(dir).into_iter().collect();
+        if !names.is_empty() || self.kind(dir).is_none() {
+            self.names.borrow_mut().insert(dir.to_path_buf(), names);
+        }
+    }
+
+    /// Known not to be there: a primed directory lacks the name or one of the names above it, or what is above is no directory.
+    fn known_absent(&self, path: &Path) -> bool {
+        path.ancestors().any(|at| {
+            let Some(parent) = at.parent() else {
+                return false;
+            };
+            if let (Some(names), Some(name)) = (self.names.borrow().get(parent), at.file_name()) {
+                return !names.contains(name);
+            }
+            matches!(
+                self.kinds.borrow().get(parent.as_os_str()),
+                Some(None | Some(Kind::File))
+            )
+        })
+    }
+}
+
+impl FsView for Memo<'_> {
+    fn kind(&self, path: &Path) -> Option<Kind> {
+        if let Some(known) = self.kinds.borrow().get(path.as_os_str()) {
+            return *known;
+        }
+        let kind = if self.known_absent(path) {
+            None
+        } else {
+            self.fs.kind(path)
+        };
+        self.kinds
+            .borrow_mut()
+            .insert(path.as_os_str().to_os_string(), kind);
+        kind
+    }
+
+    fn meta(&self, path: &Path) -> Option<Meta> {
+        if let Some(known) = self.metas.borrow().get(path.as_os_str()) {
+            return *known;
+        }
+        let meta = if self.known_absent(path) {
+            None
+        } else {
+            self.fs.meta(path)
+        };
+        self.metas
+            .borrow_mut()
+            .insert(path.as_os_str().to_os_string(), meta);
+        meta
+    }
+
+    fn read_link(&self, path: &Path) -> Option<PathBuf> {
+        self.fs.read_link(path)
+    }
+
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        self.fs.canonicalize(path)
+    }
+
+    fn list(&self, dir: &Path) -> Vec<OsString> {
+        self.fs.list(dir)
+    }
+
+    fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        self.fs.read(path)
+    }
+
+    fn readable(&self, path: &Path) -> bool {
+        self.fs.readable(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::fs_view::FakeFs;
+
+    #[test]
+    fn answers_are_those_of_the_file_system() {
+        let fs = FakeFs::new()
+            .file("/h/a/b", "")
+            .link("/h/l", "a")
+            .file("/h/f", "");
+        let memo = Memo::new(&fs);
+        for dir in ["/h", "/no", "/h/a", "/h/f", "/h/l"] {
+            memo.prime(Path::new(dir));
+        }
+        for p in [
+            "/h",
+            "/h/a",
+            "/h/a/b",
+            "/h/l",
+            "/h/l/b",
+            "/h/f",
+            "/h/f/x",
+            "/h/no",
+            "/h/no/x",
+            "/h/no/x/y",
+            "/h/a/b/c",
+            "/no/x/y",
+            "/q",
+            "/",
+        ] {
+            for _ in 0..2 {
+                assert_eq!(memo.kind(Path::new(p)), fs.kind(Path::new(p)), "{p}");
+                assert_eq!(memo.meta(Path::new(p)), fs.meta(Path::new(p)), "{p}");
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Tests of the planner: the cases by name, the tables row by row, and properties over random policies.
+
+mod ask;
+mod cases;
+mod eval;
+mod props;
+mod tables;
+mod views;

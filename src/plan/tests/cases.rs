@@ -1,0 +1,520 @@
+//! The known failure cases and the paragraphs of the semantics, by name.
+
+use std::path::{Path, PathBuf};
+
+use super::ask::{gap, mounts_at, refusal, var, ws};
+use crate::plan::fixture::{
+    bind, bind_at, can_read, can_write, debian, dev, dispatch, entry, facts, layer, origin,
+    planned, set_cwd, terminal,
+};
+use crate::policy::{Layer, Mode, Ruled};
+
+#[test]
+fn cf4_a_missing_writable_path_is_named_with_its_line() {
+    for list in ["bind_mounts", "allow_write", "runner_state_dirs"] {
+        let mut p = ws();
+        match list {
+            "bind_mounts" => p.fs.binds.push(bind("/home/me/gone", false)),
+            "allow_write" => p.fs.allow_write.push(entry("/home/me/gone")),
+            _ => p.fs.runner_state_dirs.push(entry("/home/me/gone")),
+        }
+        let text = refusal(&p, &debian());
+        assert!(
+            text.contains("/home/me/gone") && text.contains(list),
+            "{text}"
+        );
+        assert!(text.contains("/spec/spec.toml:"), "{text}");
+    }
+}
+
+#[test]
+fn cf4_missing_denies_are_kept_and_said() {
+    let mut p = ws();
+    p.fs.protected.push(entry("/home/me/proj/.env"));
+    p.fs.deny_read.push(entry("/home/me/proj/gone"));
+    let plan = planned(&p, &facts(), &debian());
+    assert!(can_write(&plan, "/home/me/proj/main.c"));
+    let text = gap(&plan, "absent-names").unwrap();
+    assert!(
+        text.contains("proj/.env") && text.contains("proj/gone"),
+        "{text}"
+    );
+    let ruled = |w: &str| plan.rules.rules.iter().any(|r| r.rule.contains(w));
+    assert!(ruled("proj/.env") && ruled("proj/gone"));
+}
+
+#[test]
+fn pf1_crowds_are_closed_with_their_directory() {
+    let mut fs = debian();
+    let mut p = ws();
+    let mut q = ws();
+    for i in 0..5000 {
+        let f = format!("/home/me/proj/d/{i}.key");
+        fs = fs.file(&f, "K");
+        p.fs.protected.push(entry(&f));
+        q.fs.deny_read.push(entry(&f));
+    }
+    let plan = planned(&p, &facts(), &fs);
+    assert!(plan.mounts.len() < 40 && !can_write(&plan, "/home/me/proj/d/17.key"));
+    assert!(can_write(&plan, "/home/me/proj/main.c"));
+    assert_eq!(
+        plan.notices
+            .iter()
+            .filter(|n| n.contains("5000 protected"))
+            .count(),
+        1
+    );
+    let ask = crate::plan::check::write(&plan, Path::new("/home/me/proj/d/17.key"));
+    assert!(ask.rule.contains("17.key"), "{}", ask.rule);
+    let plan = planned(&q, &facts(), &fs);
+    assert!(plan.mounts.len() < 40 && !can_read(&plan, "/home/me/proj/d/17.key"));
+    // Spread over directories there is nothing to merge.
+    let mut p = ws();
+    let mut fs = debian();
+    for i in 0..4100 {
+        let f = format!("/home/me/proj/d{i}/f");
+        fs = fs.file(&f, "K");
+        p.fs.protected.push(entry(&f));
+    }
+    assert!(refusal(&p, &fs).contains("bearable"));
+}
+
+#[test]
+fn fw5_an_absent_name_nobody_inside_can_create_needs_nothing() {
+    let mut p = ws();
+    p.fs.protected.push(entry("/opt/.conf"));
+    let before = planned(&ws(), &facts(), &debian());
+    let after = planned(&p, &facts(), &debian());
+    assert_eq!(before.mounts, after.mounts);
+    assert!(!gap(&after, "absent-names").unwrap().contains("/opt/.conf"));
+}
+
+#[test]
+fn fw7_read_only_modes_leave_only_state_and_tmp_writable() {
+    let fs = debian().dir("/home/me/ws2").dir("/home/me/st");
+    for mode in [Mode::Review, Mode::Plan, Mode::Orchestrate] {
+        let mut p = ws();
+        p.mode = mode;
+        p.fs.binds.push(bind("/home/me/ws2", false));
+        p.fs.binds.push(bind("/tmp", false));
+        p.fs.runner_state_dirs.push(entry("/home/me/st"));
+        let plan = planned(&p, &facts(), &fs);
+        assert!(!can_write(&plan, "/home/me/proj/a") && !can_write(&plan, "/home/me/ws2/b"));
+        assert!(can_write(&plan, "/home/me/st/c"));
+        assert_eq!(var(&plan, "TMPDIR").unwrap(), "/var/tmp");
+        assert!(can_write(&plan, "/var/tmp/x"));
+    }
+}
+
+#[test]
+fn fw9_a_single_file_grant_is_said_to_be_one() {
+    let mut p = ws();
+    p.fs.allow_write.push(entry("/home/me/conf.json"));
+    let plan = planned(&p, &facts(), &debian().file("/home/me/conf.json", "{}"));
+    assert!(can_write(&plan, "/home/me/conf.json"));
+    assert!(
+        plan.notices
+            .iter()
+            .any(|n| n.contains("conf.json") && n.contains("rename"))
+    );
+}
+
+#[test]
+fn sl_protected_links() {
+    let fs = debian()
+        .file("/home/me/proj/real", "K")
+        .link("/home/me/proj/lnk", "real")
+        .file("/home/me/proj/shared/skills/a", "K")
+        .link("/home/me/proj/skills", "shared/skills")
+        .link("/home/me/proj/dl", "/srv/elsewhere/missing");
+    let mut p = ws();
+    for name in ["lnk", "skills", "dl"] {
+        p.fs.protected.push(entry(&format!("/home/me/proj/{name}")));
+    }
+    let plan = planned(&p, &facts(), &fs);
+    assert!(!can_write(&plan, "/home/me/proj/real"));
+    assert!(!can_write(&plan, "/home/me/proj/shared/skills/a"));
+    assert_eq!(
+        mounts_at(&plan, "/home/me/proj/shared").len(),
+        1,
+        "the directory above is pinned"
+    );
+    let text = gap(&plan, "link-names").unwrap();
+    assert!(
+        text.contains("proj/lnk") && text.contains("proj/skills") && text.contains("proj/dl"),
+        "{text}"
+    );
+    for m in &plan.mounts {
+        let d = crate::plan::explain::destination(m).unwrap_or(Path::new("/"));
+        assert!(
+            ![
+                Path::new("/home/me/proj/lnk"),
+                Path::new("/home/me/proj/dl")
+            ]
+            .contains(&d)
+        );
+    }
+}
+
+#[test]
+fn sl5_a_protected_path_through_a_link_the_child_could_re_point_is_refused() {
+    let fs = debian()
+        .file("/home/me/proj/rel1/conf", "K")
+        .link("/home/me/proj/cur", "rel1");
+    let mut p = ws();
+    p.fs.protected.push(entry("/home/me/proj/cur/conf"));
+    let text = refusal(&p, &fs);
+    assert!(
+        text.contains("/home/me/proj/cur`") && text.contains("/home/me/proj/rel1/conf"),
+        "{text}"
+    );
+}
+
+#[test]
+fn sl4_nothing_is_mounted_below_a_planted_link() {
+    let fs = debian()
+        .dir("/srv/outside")
+        .link("/home/me/proj/link", "/srv/outside");
+    let mut p = ws();
+    p.fs.protected.push(entry("/home/me/proj/link/new"));
+    assert!(refusal(&p, &fs).contains("/home/me/proj/link"));
+}
+
+#[test]
+fn semantics_20_grants_never_pass_through_planted_links() {
+    let fs = debian()
+        .dir("/srv/other")
+        .link("/home/me/proj/out", "/srv/other")
+        .dir("/home/me/proj/in/side")
+        .link("/home/me/proj/near", "in/side");
+    for list in 0..3 {
+        let mut p = ws();
+        match list {
+            0 => p.fs.allow_write.push(entry("/home/me/proj/out")),
+            1 => p.fs.allow_read.push(entry("/home/me/proj/out")),
+            _ => {
+                p.workdir = Some(Ruled {
+                    value: "/home/me/proj/out".into(),
+                    origin: origin(9),
+                });
+            }
+        }
+        let text = refusal(&p, &fs);
+        assert!(
+            text.contains("proj/out") && text.contains("/srv/other"),
+            "{text}"
+        );
+        // An earlier run in chat mode could have planted it.
+        p.mode = Mode::Review;
+        refusal(&p, &fs);
+    }
+    let mut p = ws();
+    p.fs.allow_write.push(entry("/home/me/proj/near"));
+    planned(&p, &facts(), &fs);
+}
+
+#[test]
+fn semantics_4_grants_on_what_is_never_writable() {
+    for path in [
+        "/home/me/proj/.git/hooks",
+        "/home/me/proj/.vscode/x",
+        "/home/me/.bashrc",
+        "/home/me/.claude",
+        "/spec/spec.toml",
+        "/home/me/.local/state/ccbox",
+    ] {
+        let fs = debian()
+            .dir("/home/me/proj/.vscode/x")
+            .dir("/home/me/.claude");
+        let mut p = ws();
+        p.fs.own_files.push(Ruled {
+            value: "/spec/spec.toml".into(),
+            origin: origin(0),
+        });
+        p.fs.allow_write.push(entry(path));
+        let text = refusal(&p, &fs);
+        assert!(text.contains("never writable"), "{path}: {text}");
+        p.fs.allow_write.clear();
+        p.fs.allow_read.push(entry(path));
+        assert!(!can_write(&planned(&p, &facts(), &fs), path), "{path}");
+    }
+    let mut p = ws();
+    p.fs.protected.push(entry("/home/me/proj"));
+    let plan = planned(&p, &facts(), &debian());
+    assert!(!can_write(&plan, "/home/me/proj/main.c"));
+    let told: Vec<_> = plan
+        .notices
+        .iter()
+        .filter(|n| n.contains("stays read-only"))
+        .collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[test]
+fn semantics_4_the_deepest_bind_wins_and_equal_depth_is_read_only() {
+    let fs = debian().dir("/home/me/proj/ro/rw");
+    let mut p = ws();
+    p.fs.binds.push(bind("/home/me/proj/ro", true));
+    p.fs.allow_write.push(entry("/home/me/proj/ro/rw"));
+    let plan = planned(&p, &facts(), &fs);
+    assert!(can_write(&plan, "/home/me/proj/x"));
+    assert!(!can_write(&plan, "/home/me/proj/ro/x"));
+    assert!(can_write(&plan, "/home/me/proj/ro/rw/x"));
+    p.fs.binds.push(bind("/home/me/proj/ro/rw", true));
+    assert!(!can_write(
+        &planned(&p, &facts(), &fs),
+        "/home/me/proj/ro/rw/x"
+    ));
+    let mut p = dev();
+    let mut e = entry("/home/me/proj/ro");
+    e.origin = layer(Layer::Flag("--ro"));
+    p.fs.allow_read.push(e);
+    assert!(!can_write(
+        &planned(&p, &facts(), &fs),
+        "/home/me/proj/ro/x"
+    ));
+}
+
+#[test]
+fn semantics_5_reads() {
+    let fs = debian()
+        .file("/home/me/.netrc", "S")
+        .file("/home/me/.ssh/known_hosts", "")
+        .dir("/home/me/data/open");
+    // A row of ccbox's own is lifted by an entry naming it, or narrowed by a deeper one.
+    let mut p = dev();
+    assert!(!can_read(&planned(&p, &facts(), &fs), "/home/me/.netrc"));
+    p.fs.allow_read.push(entry("/home/me/.netrc"));
+    p.fs.allow_read.push(entry("/home/me/.ssh/known_hosts"));
+    let plan = planned(&p, &facts(), &fs);
+    assert!(can_read(&plan, "/home/me/.netrc") && can_read(&plan, "/home/me/.ssh/known_hosts"));
+    assert!(!can_read(&plan, "/home/me/.ssh/id_rsa"));
+    // A wider allow lifts nothing; a written deny stands at equal depth.
+    let mut p = dev();
+    p.fs.allow_read.push(entry("/home/me"));
+    p.fs.deny_read.push(entry("/home/me/data"));
+    p.fs.allow_read.push(entry("/home/me/data"));
+    let plan = planned(&p, &facts(), &fs);
+    assert!(!can_read(&plan, "/home/me/.netrc") && !can_read(&plan, "/home/me/data/x"));
+    p.fs.allow_read.push(entry("/home/me/data/open"));
+    assert!(can_read(
+        &planned(&p, &facts(), &fs),
+        "/home/me/data/open/x"
+    ));
+    // A managed deny is a ceiling.
+    p.fs.deny_read[0].origin = layer(Layer::Managed);
+    assert!(!can_read(
+        &planned(&p, &facts(), &fs),
+        "/home/me/data/open/x"
+    ));
+}
+
+#[test]
+fn semantics_3_denies_fold_case_and_grants_do_not() {
+    let fs = debian()
+        .file("/home/me/proj/Secret.TXT", "S")
+        .file("/home/me/proj/SUB/prot", "K")
+        .file("/home/me/proj/straße/f", "K")
+        .dir("/home/me/other")
+        .dir("/home/me/OTHER");
+    let mut p = ws();
+    p.fs.deny_read.push(entry("/home/me/proj/secret.txt"));
+    p.fs.protected.push(entry("/home/me/proj/sub/PROT"));
+    p.fs.deny_write.push(entry("/home/me/proj/STRAßE"));
+    p.fs.allow_write.push(entry("/home/me/other"));
+    let plan = planned(&p, &facts(), &fs);
+    assert!(!can_read(&plan, "/home/me/proj/Secret.TXT"));
+    assert!(!can_write(&plan, "/home/me/proj/SUB/prot"));
+    assert!(!can_write(&plan, "/home/me/proj/straße/f"));
+    assert!(can_write(&plan, "/home/me/other/x") && !can_write(&plan, "/home/me/OTHER/x"));
+}
+
+#[test]
+fn fr3_the_working_directory_is_never_another_one() {
+    let fs = debian().file("/home/me/sib", "S");
+    let mut p = ws();
+    p.fs.view = crate::policy::View::Host;
+    p.fs.deny_read.push(entry("/home/me"));
+    let shown = planned(&p, &facts(), &fs);
+    assert!(can_write(&shown, "/home/me/proj/here") && !can_read(&shown, "/home/me/sib"));
+    p.fs.binds.clear();
+    let text = refusal(&p, &fs);
+    assert!(
+        text.contains("/home/me/proj") && text.contains("deny_read \"/home/me\""),
+        "{text}"
+    );
+    // In the bound view without its bind.
+    let text = refusal(&dispatch(), &fs);
+    assert!(
+        text.contains("not visible") && text.contains("--rw /home/me/proj"),
+        "{text}"
+    );
+}
+
+#[test]
+fn semantics_9_worktrees_are_believed_only_by_agreement() {
+    let linked = |back: &str| {
+        debian()
+            .file(
+                "/home/me/wt/.git",
+                "gitdir: /home/me/proj/.git/worktrees/wt\n",
+            )
+            .file("/home/me/proj/.git/worktrees/wt/commondir", "../..\n")
+            .file("/home/me/proj/.git/worktrees/wt/gitdir", back)
+    };
+    let mut p = dispatch();
+    p.fs.binds.push(bind("/home/me/wt", false));
+    let mut host = facts();
+    set_cwd(&mut host, "/home/me/wt");
+    let plan = planned(&p, &host, &linked("/home/me/wt/.git\n"));
+    assert!(can_write(&plan, "/home/me/proj/.git/objects/x"));
+    for closed in [
+        "/home/me/proj/.git/hooks/x",
+        "/home/me/proj/.git/config",
+        "/home/me/wt/.git",
+        "/home/me/proj/main.c",
+    ] {
+        assert!(!can_write(&plan, closed), "{closed}");
+    }
+    // The main repository does not know this worktree: the `.git` file was planted.
+    let planted = planned(&p, &host, &linked("/home/me/else/.git\n"));
+    assert!(!can_read(&planted, "/home/me/proj/.git/objects/x"));
+    // Protection of the main checkout wins, and is named.
+    p.fs.protected.push(entry("/home/me/proj"));
+    let plan = planned(&p, &host, &linked("/home/me/wt/.git\n"));
+    assert!(!can_write(&plan, "/home/me/proj/.git/objects/x"));
+    assert!(
+        plan.notices
+            .iter()
+            .any(|n| n.contains("/home/me/proj/.git")),
+        "{:?}",
+        plan.notices
+    );
+}
+
+#[test]
+fn submodules_and_roots_that_are_git_directories() {
+    let module = "/home/me/proj/.git/modules/sub";
+    let fs = debian()
+        .file(format!("{module}/HEAD"), "")
+        .dir(format!("{module}/objects"))
+        .dir(format!("{module}/refs"))
+        .dir(format!("{module}/hooks"))
+        .file(format!("{module}/config"), "")
+        .file("/home/me/bare.git/HEAD", "")
+        .dir("/home/me/bare.git/objects")
+        .dir("/home/me/bare.git/refs")
+        .dir("/home/me/bare.git/hooks")
+        .file("/home/me/bare.git/config", "");
+    let plan = planned(&ws(), &facts(), &fs);
+    assert!(
+        !can_write(&plan, &format!("{module}/config"))
+            && !can_write(&plan, &format!("{module}/hooks/x"))
+    );
+    assert!(can_write(&plan, &format!("{module}/objects/x")));
+    let mut p = ws();
+    p.fs.allow_write.push(entry("/home/me/bare.git"));
+    let plan = planned(&p, &facts(), &fs);
+    assert!(
+        !can_write(&plan, "/home/me/bare.git/hooks/x")
+            && can_write(&plan, "/home/me/bare.git/refs/x")
+    );
+}
+
+#[test]
+fn mandatory_names_hold_from_the_working_directory_up_to_the_root() {
+    let fs = debian()
+        .dir("/home/me/proj/a/b")
+        .file("/home/me/proj/a/.mcp.json", "{}")
+        .file("/home/me/proj/a/b/.bashrc", "");
+    let mut host = facts();
+    set_cwd(&mut host, "/home/me/proj/a/b");
+    let plan = planned(&ws(), &host, &fs);
+    assert!(
+        !can_write(&plan, "/home/me/proj/a/.mcp.json")
+            && !can_write(&plan, "/home/me/proj/a/b/.bashrc")
+    );
+    assert_eq!(mounts_at(&plan, "/home/me/proj/a").len(), 1, "pinned");
+    assert!(can_write(&plan, "/home/me/proj/a/other"));
+}
+
+#[test]
+fn cf3_own_files_are_protected_wherever_they_lie() {
+    let mut p = ws();
+    let spec = PathBuf::from("/home/me/proj/.ccbox.toml");
+    p.fs.own_files.push(Ruled {
+        value: spec,
+        origin: origin(0),
+    });
+    let plan = planned(
+        &p,
+        &facts(),
+        &debian().file("/home/me/proj/.ccbox.toml", ""),
+    );
+    assert!(!can_write(&plan, "/home/me/proj/.ccbox.toml"));
+    // Where home is writable, state and configuration exist before the child could make them.
+    let plan = planned(&terminal("/home/me"), &facts(), &debian());
+    assert!(plan.state_dirs.contains(&"/home/me/.config/ccbox".into()));
+    assert!(!can_write(&plan, "/home/me/.config/ccbox/config.toml"));
+    assert!(!can_write(&plan, "/home/me/.local/state/ccbox/trust"));
+    assert!(can_write(&plan, "/home/me/.config/other"));
+}
+
+#[test]
+fn patterns_are_refused_with_the_reason() {
+    use crate::policy::path::{ListKind, PathEntry};
+    let base = Path::new("/spec");
+    let value = PathEntry::parse("*.key", false, ListKind::DenyWrite, base, base).unwrap();
+    let mut p = ws();
+    p.fs.deny_write.push(Ruled {
+        value,
+        origin: origin(7),
+    });
+    let text = refusal(&p, &debian());
+    assert!(
+        text.contains("*.key") && text.contains("creation broker") && text.contains("spec.toml:7"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_hosts_proc_is_never_granted() {
+    let mut p = ws();
+    p.fs.allow_read.push(entry("/proc/keys"));
+    assert!(refusal(&p, &debian()).contains("/proc"));
+    p.fs.allow_read.clear();
+    p.fs.binds.push(bind_at("/srv", "/proc/x", true));
+    assert!(refusal(&p, &debian()).contains("/proc/x"));
+}
+
+#[test]
+fn a_guest_path_needs_a_place_to_stand() {
+    let mut p = ws();
+    p.fs.binds.push(bind_at("/srv", "/usr/nowhere", true));
+    assert!(refusal(&p, &debian()).contains("/usr/nowhere"));
+}
+
+#[test]
+fn explain_says_it_all() {
+    let mut p = ws();
+    p.fs.protected.push(entry("/home/me/proj/main.c"));
+    p.fs.deny_read.push(entry("/home/me/proj/\u{202e}x"));
+    let plan = planned(&p, &facts(), &debian());
+    let text = crate::plan::explain::text(&plan);
+    for want in [
+        "view: bound",
+        "writable   /home/me/proj",
+        "never-write /home/me/proj/main.c  [protected_paths \"/home/me/proj/main.c\", /spec/spec.toml:1]",
+        "LD_PRELOAD  [injection]",
+        "absent-names: ",
+        "redirect  /run/ccbox-caches/cargo",
+    ] {
+        assert!(text.contains(want), "{want}\n{text}");
+    }
+    assert!(!text.contains('\u{202e}'));
+    let value = crate::plan::explain::value(&plan);
+    assert_eq!(value["view"], "bound");
+    assert!(value["mounts"].as_array().unwrap().len() > 10);
+    let ask = crate::plan::check::write(&plan, Path::new("/home/me/proj/main.c"));
+    assert!(!ask.allowed && ask.rule.contains("protected_paths") && ask.origin == Some(origin(1)));
+}

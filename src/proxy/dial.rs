@@ -1,0 +1,264 @@
+//! From a name to a connection: decide, resolve once, check every address, connect to those and no others (R45).
+//!
+//! Nothing is resolved before the allow list has said yes, so a refused name cannot carry data out in DNS queries; and nothing
+//! is resolved twice, so a name cannot change its mind between the check and the connection.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::limits::Limits;
+use crate::policy::egress::{Decision, Denial, EgressPolicy, Grant, LOCALHOST};
+use crate::policy::host::{Authority, Host};
+
+/// RFC 8305 §5: how long one address may keep the next waiting.
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// How long the list of the host's own addresses may be reused: reading it costs as much as a short connection.
+const OWN_ADDRESSES_AGE: Duration = Duration::from_secs(1);
+
+/// Name look-up. The system's resolver in the product; a table in tests.
+pub(crate) trait Resolve: Send + Sync {
+    /// The addresses of a name, in the order they should be tried.
+    fn lookup<'a>(&'a self, name: &'a str, port: u16) -> Lookup<'a>;
+}
+
+/// What [`Resolve::lookup`] returns.
+pub(crate) type Lookup<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+
+/// getaddrinfo(3): respects the hosts file, nsswitch, VPN split DNS and mDNS.
+#[derive(Debug)]
+pub(crate) struct SystemResolver;
+
+impl Resolve for SystemResolver {
+    fn lookup<'a>(&'a self, name: &'a str, port: u16) -> Lookup<'a> {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name, port)).await?;
+            Ok(found.map(|a| a.ip()).collect())
+        })
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DialError {
+    /// The policy refused.
+    #[error("refused by the sandbox policy")]
+    Denied(Denial),
+    /// The name has no address, or the resolver failed.
+    #[error("cannot resolve {0}: {1}")]
+    Unresolved(Host, String),
+    /// The resolver did not answer in time.
+    #[error("cannot resolve {0}: no answer in time")]
+    ResolveTimeout(Host),
+    /// No address could be connected to.
+    #[error("cannot connect to {0}: {1}")]
+    Unreachable(Authority, String),
+    /// No address answered in time.
+    #[error("cannot connect to {0}: no answer in time")]
+    ConnectTimeout(Authority),
+    /// The destination is one of the proxy's own sockets.
+    #[error("{0} is this proxy itself")]
+    Loop(Authority),
+}
+
+/// Opens connections for one run.
+pub(super) struct Dialer {
+    egress: EgressPolicy,
+    resolver: Arc<dyn Resolve>,
+    listening: Vec<SocketAddr>,
+    resolve_limit: Duration,
+    connect_limit: Duration,
+    own: Mutex<Option<(Instant, Arc<[IpAddr]>)>>,
+}
+
+impl Dialer {
+    pub(super) fn new(
+        egress: EgressPolicy,
+        resolver: Arc<dyn Resolve>,
+        listening: Vec<SocketAddr>,
+        limits: &Limits,
+    ) -> Self {
+        Self {
+            egress,
+            resolver,
+            listening,
+            resolve_limit: limits.resolve,
+            connect_limit: limits.connect,
+            own: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn egress(&self) -> &EgressPolicy {
+        &self.egress
+    }
+
+    /// The first gate alone, for requests on a connection that is already open.
+    pub(super) fn decide(&self, to: &Authority) -> Result<Grant, Denial> {
+        match self.egress.decide(&to.host, to.port) {
+            Decision::Allow(grant) => Ok(grant),
+            Decision::Deny(denial) => Err(denial),
+        }
+    }
+
+    /// A connection to an allowed destination.
+    pub(super) async fn dial(&self, to: &Authority) -> Result<TcpStream, DialError> {
+        let grant = self.decide(to).map_err(DialError::Denied)?;
+        let addresses = self.resolve(to).await?;
+        let own = self
+            .own_addresses()
+            .map_err(|e| DialError::Unreachable(to.clone(), describe(&e)))?;
+        for ip in &addresses {
+            self.egress
+                .check_address(&grant, &to.host, to.port, *ip, &own)
+                .map_err(DialError::Denied)?;
+        }
+        let targets: Vec<SocketAddr> = interleave(&addresses)
+            .into_iter()
+            .map(|ip| SocketAddr::new(ip, to.port))
+            .collect();
+        if targets.iter().any(|t| self.listening.contains(t)) {
+            return Err(DialError::Loop(to.clone()));
+        }
+        match timeout(self.connect_limit, race(targets)).await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(e)) => Err(DialError::Unreachable(to.clone(), describe(&e))),
+            Err(_) => Err(DialError::ConnectTimeout(to.clone())),
+        }
+    }
+
+    async fn resolve(&self, to: &Authority) -> Result<Vec<IpAddr>, DialError> {
+        let name = match &to.host {
+            Host::Ip(ip) => return Ok(vec![*ip]),
+            Host::Name(_) if to.host.is_loopback_name() => return Ok(LOCALHOST.to_vec()),
+            Host::Name(name) => name,
+        };
+        let failed = |why: String| DialError::Unresolved(to.host.clone(), why);
+        match timeout(self.resolve_limit, self.resolver.lookup(name, to.port)).await {
+            Ok(Ok(found)) if found.is_empty() => Err(failed("it has no address".to_owned())),
+            Ok(Ok(mut found)) => {
+                let mut seen = std::collections::HashSet::new();
+                found.retain(|ip| seen.insert(*ip));
+                Ok(found)
+            }
+            Ok(Err(e)) => Err(failed(describe(&e))),
+            Err(_) => Err(DialError::ResolveTimeout(to.host.clone())),
+        }
+    }
+
+    /// Addresses of the host's own interfaces (D15): a public name that leads to one of them leads to the user's own services.
+    fn own_addresses(&self) -> io::Result<Arc<[IpAddr]>> {
+        let mut cached = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((taken, list)) = &*cached
+            && taken.elapsed() < OWN_ADDRESSES_AGE
+        {
+            return Ok(Arc::clone(list));
+        }
+        let list: Arc<[IpAddr]> = nix::ifaddrs::getifaddrs()?
+            .filter_map(|interface| interface.address)
+            .filter_map(|address| {
+                let v4 = address.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
+                v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
+            })
+            .collect();
+        *cached = Some((Instant::now(), Arc::clone(&list)));
+        Ok(list)
+    }
+}
+
+/// RFC 8305 §4: the families take turns, beginning with the resolver's first.
+fn interleave(addresses: &[IpAddr]) -> Vec<IpAddr> {
+    let first_is_v6 = addresses.first().is_some_and(IpAddr::is_ipv6);
+    let (first, second): (Vec<IpAddr>, Vec<IpAddr>) =
+        addresses.iter().partition(|ip| ip.is_ipv6() == first_is_v6);
+    let mut out = Vec::with_capacity(addresses.len());
+    let (mut first, mut second) = (first.into_iter(), second.into_iter());
+    loop {
+        match (first.next(), second.next()) {
+            (None, None) => return out,
+            (a, b) => out.extend(a.into_iter().chain(b)),
+        }
+    }
+}
+
+/// The first connection that stands. An attempt that fails starts the next at once; one that hangs, after [`ATTEMPT_DELAY`].
+async fn race(targets: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    let mut waiting = targets.into_iter();
+    let mut attempts = JoinSet::new();
+    let mut last_error = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    loop {
+        match waiting.next() {
+            Some(target) => {
+                attempts.spawn(TcpStream::connect(target));
+            }
+            None if attempts.is_empty() => return Err(last_error),
+            None => {}
+        }
+        tokio::select! {
+            Some(done) = attempts.join_next() => match done {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(e)) => last_error = e,
+                Err(e) => last_error = io::Error::other(e),
+            },
+            () = sleep(ATTEMPT_DELAY), if waiting.len() > 0 => {}
+        }
+    }
+}
+
+/// An error in words, without the number and in lower case: `connection refused`.
+pub(super) fn describe(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_lowercase().chain(chars).collect(),
+        None => error.kind().to_string(),
+    }
+}
+
+impl std::fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dialer").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ips(list: &[&str]) -> Vec<IpAddr> {
+        list.iter().map(|s| s.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn families_take_turns() {
+        for (given, want) in [
+            (&[][..], &[][..]),
+            (&["1.1.1.1"], &["1.1.1.1"]),
+            (
+                &["::1", "::2", "::3", "1.1.1.1"],
+                &["::1", "1.1.1.1", "::2", "::3"],
+            ),
+            (
+                &["1.1.1.1", "1.1.1.2", "::1", "::2"],
+                &["1.1.1.1", "::1", "1.1.1.2", "::2"],
+            ),
+        ] {
+            assert_eq!(interleave(&ips(given)), ips(want));
+        }
+    }
+
+    #[test]
+    fn errors_in_words() {
+        assert_eq!(
+            describe(&io::Error::from_raw_os_error(libc::ECONNREFUSED)),
+            "connection refused"
+        );
+    }
+}

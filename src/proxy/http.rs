@@ -1,0 +1,285 @@
+//! The HTTP front end: CONNECT tunnels and absolute-form requests, on hyper (egress-proxy §1.3).
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderValue, TRANSFER_ENCODING};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::head;
+use super::limits::{MAX_DRAIN, MAX_HEAD};
+use super::refusal::{self, Body, Refusal, empty};
+use super::server::{Seat, Shared, Unsent};
+use super::tunnel::Early;
+use super::upstream::{self, Unanswered, Upstream};
+use crate::policy::host::Authority;
+
+/// One client connection.
+struct Client {
+    shared: Arc<Shared>,
+    seat: Arc<Seat>,
+    kept: Mutex<Option<Upstream>>,
+}
+
+/// Serves one connection to its end.
+pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat>) {
+    // Latency only.
+    let _ = stream.set_nodelay(true);
+    let limit = shared.limits.head;
+    let client = Arc::new(Client {
+        shared,
+        seat,
+        kept: Mutex::new(None),
+    });
+    let service = service_fn(move |request| {
+        let client = Arc::clone(&client);
+        async move { Ok::<_, Infallible>(client.handle(request).await) }
+    });
+    // The error is the client's: it broke off, sent no HTTP (answered with 400 or 431), or took too long.
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limit)
+        .max_buf_size(MAX_HEAD)
+        .max_header_size(MAX_HEAD)
+        .preserve_header_case(true)
+        .auto_date_header(false)
+        // A client may send its request, close its side, and wait for the answer.
+        .half_close(true)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
+        .await;
+}
+
+impl Client {
+    async fn handle(&self, request: Request<Incoming>) -> Response<Body> {
+        let expects = request.headers().contains_key(EXPECT);
+        match self.answer(request).await {
+            Ok(response) => response,
+            Err(Unanswered { refusal, request }) => {
+                // Not where the client waits for `100 Continue`: asking for the body would send it.
+                if let Some(request) = request.filter(|_| !expects) {
+                    drain(request.into_body(), self.shared.limits.drain).await;
+                }
+                self.refuse(&refusal)
+            }
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Unanswered> {
+        // Before the body is touched: a refused upload must not be asked for.
+        match self.admit(&request) {
+            Ok(to) if request.method() == Method::CONNECT => Ok(self.connect(to, request).await?),
+            Ok(to) => self.forward(to, request).await,
+            Err(refusal) => Err(Unanswered {
+                refusal,
+                request: Some(request)
+                    .filter(|r| r.method() != Method::CONNECT)
+                    .map(|r| r.map(BodyExt::boxed)),
+            }),
+        }
+    }
+
+    /// Who asks, where to, and whether the first gate lets it through.
+    fn admit(&self, request: &Request<Incoming>) -> Result<Authority, Refusal> {
+        if let Some(token) = &self.shared.token
+            && !token.accepts_header(request.headers())
+        {
+            return Err(Refusal::Login);
+        }
+        let to = target(request)?;
+        match self.shared.dialer.decide(&to) {
+            Ok(_) => Ok(to),
+            Err(denial) => Err(Refusal::Policy(to, denial)),
+        }
+    }
+
+    fn refuse(&self, refusal: &Refusal) -> Response<Body> {
+        if let Refusal::Policy(to, denial) = refusal {
+            refusal::report(&*self.shared.sink, to.to_string(), denial);
+        }
+        refusal::answer(refusal, self.shared.hint_file.as_deref())
+    }
+
+    /// CONNECT: a tunnel, once the client has seen the 200. Bytes it sent along with the head go first.
+    async fn connect(
+        &self,
+        to: Authority,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Refusal> {
+        let upstream = self
+            .shared
+            .dialer
+            .dial(&to)
+            .await
+            .map_err(|e| Refusal::dial(&to, e))?;
+        let upgrade = hyper::upgrade::on(request);
+        let shared = Arc::clone(&self.shared);
+        let seat = Arc::clone(&self.seat);
+        tokio::spawn(async move {
+            let Some((client, from_client)) = raw(upgrade).await else {
+                return;
+            };
+            let early = Early {
+                from_client,
+                from_upstream: Bytes::new(),
+            };
+            shared.tunnel(&to, client, upstream, early).await;
+            drop(seat);
+        });
+        Ok(Response::new(empty()))
+    }
+
+    /// Absolute form: the request goes on in origin form, its answer comes back as it is.
+    async fn forward(
+        &self,
+        to: Authority,
+        mut request: Request<Incoming>,
+    ) -> Result<Response<Body>, Unanswered> {
+        let client_switch = hyper::upgrade::on(&mut request);
+        let protocol = head::wanted_upgrade(request.method(), request.headers());
+        let (mut parts, body) = request.into_parts();
+        head::outgoing_request(&mut parts.headers, &to, protocol.clone())
+            .map_err(|e| Refusal::Malformed(e.to_string()))?;
+        parts.uri = origin_form(&parts.uri)?;
+        parts.version = Version::HTTP_11;
+        let body = Counted {
+            body,
+            _unsent: self.shared.unsent(),
+        };
+        let request = Request::from_parts(parts, body.boxed());
+        let mut response = {
+            let mut kept = self.kept.lock().await;
+            upstream::send(&self.shared.dialer, &mut kept, &to, request).await?
+        };
+        let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        if switching && protocol.is_none() {
+            return Err(Refusal::Upstream(to, "it switched protocols unasked".to_owned()).into());
+        }
+        head::incoming_response(response.headers_mut(), switching)
+            .map_err(|e| Refusal::Upstream(to, e.to_string()))?;
+        if switching {
+            let server_switch = hyper::upgrade::on(&mut response);
+            let shared = Arc::clone(&self.shared);
+            let seat = Arc::clone(&self.seat);
+            tokio::spawn(async move {
+                let (client, server) = tokio::join!(raw(client_switch), raw(server_switch));
+                if let (Some((client, from_client)), Some((server, from_upstream))) =
+                    (client, server)
+                {
+                    let early = Early {
+                        from_client,
+                        from_upstream,
+                    };
+                    // The server has answered for its host already.
+                    shared.tunnel_unchecked(client, server, early).await;
+                }
+                drop(seat);
+            });
+        }
+        Ok(response.map(BodyExt::boxed))
+    }
+}
+
+/// Where a request wants to go.
+fn target(request: &Request<Incoming>) -> Result<Authority, Refusal> {
+    let uri = request.uri();
+    let malformed = |why: &str| Refusal::Malformed(why.to_owned());
+    let Some(authority) = uri.authority() else {
+        return Err(malformed(
+            "this is a proxy: requests name the whole URL, or use CONNECT",
+        ));
+    };
+    let default_port = if request.method() == Method::CONNECT {
+        let headers = request.headers();
+        // RFC 9110 §9.3.6: CONNECT has no body; a length would make tunnel bytes out of body bytes, or the reverse.
+        let length = headers.get(CONTENT_LENGTH).map(HeaderValue::as_bytes);
+        if headers.contains_key(TRANSFER_ENCODING) || !matches!(length, None | Some(b"0")) {
+            return Err(malformed("a CONNECT request has no body"));
+        }
+        if uri.scheme().is_some() || uri.path_and_query().is_some() {
+            return Err(malformed("a CONNECT target is host:port"));
+        }
+        None
+    } else if uri.scheme_str() == Some("http") {
+        Some(80)
+    } else {
+        return Err(malformed(
+            "only http:// URLs are forwarded; everything else goes through CONNECT",
+        ));
+    };
+    Authority::parse(authority.as_str().as_bytes(), default_port)
+        .map_err(|e| Refusal::Malformed(format!("the target is refused: {e}")))
+}
+
+/// `http://host/path?query` → `/path?query`.
+fn origin_form(uri: &Uri) -> Result<Uri, Refusal> {
+    let path = uri.path_and_query().map_or("/", |p| p.as_str());
+    let path = if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/{path}")
+    };
+    Uri::try_from(path).map_err(|e| Refusal::Malformed(e.to_string()))
+}
+
+/// Reads a body away, within limits.
+async fn drain(mut body: Body, limit: Duration) {
+    let mut left = MAX_DRAIN;
+    // When time or size run out the connection is closed on the rest.
+    let _ = timeout(limit, async {
+        while let Some(Ok(frame)) = body.frame().await {
+            let n = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(n) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    })
+    .await;
+}
+
+/// The socket behind a finished upgrade, and what was read from it already.
+async fn raw(upgrade: OnUpgrade) -> Option<(TcpStream, Bytes)> {
+    let upgraded: Upgraded = upgrade.await.ok()?;
+    let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
+    Some((parts.io.into_inner(), parts.read_buf))
+}
+
+/// A request body that counts as unsent until it has been handed on.
+struct Counted {
+    body: Incoming,
+    _unsent: Unsent,
+}
+
+impl hyper::body::Body for Counted {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

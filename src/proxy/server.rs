@@ -1,0 +1,287 @@
+//! Accepts connections on the run's sockets and hands each to the protocol it speaks.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+
+use super::dial::Dialer;
+use super::limits::{Limits, SEATS, TURNED_AWAY};
+use super::refusal::{self, Refusal};
+use super::token::Token;
+use super::tunnel::{self, Early, Ends, Stopped};
+use super::vet::{self, Expected};
+use super::{forward, http, socks};
+use crate::policy::host::Authority;
+use crate::report::Sink;
+
+/// After a failed accept (no descriptors left): long enough to not spin, short enough to not be noticed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What every connection of a run needs.
+pub(super) struct Shared {
+    pub(super) dialer: Dialer,
+    pub(super) sink: Arc<dyn Sink>,
+    pub(super) hint_file: Option<PathBuf>,
+    pub(super) token: Option<Token>,
+    pub(super) limits: Limits,
+    seats: Arc<Semaphore>,
+    doorway: Arc<Semaphore>,
+    crowded: AtomicBool,
+    unsent: Arc<Outbox>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        dialer: Dialer,
+        sink: Arc<dyn Sink>,
+        hint_file: Option<PathBuf>,
+        token: Option<Token>,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            dialer,
+            sink,
+            hint_file,
+            token,
+            limits,
+            seats: Arc::new(Semaphore::new(SEATS)),
+            doorway: Arc::new(Semaphore::new(TURNED_AWAY)),
+            crowded: AtomicBool::new(false),
+            unsent: Arc::default(),
+        }
+    }
+
+    /// Marks bytes of the child as not yet sent on, until dropped.
+    pub(super) fn unsent(&self) -> Unsent {
+        self.unsent.count.fetch_add(1, Ordering::Relaxed);
+        Unsent(Arc::clone(&self.unsent))
+    }
+
+    /// Serves a tunnel that was allowed for `to`, to its end.
+    pub(super) async fn tunnel(
+        &self,
+        to: &Authority,
+        client: TcpStream,
+        upstream: TcpStream,
+        early: Early,
+    ) {
+        let expected = Expected {
+            to,
+            dialer: &self.dialer,
+            limit: self.limits.hello,
+        };
+        let ends = Ends {
+            client,
+            upstream,
+            early,
+        };
+        let unsent = self.unsent();
+        if let Err(stopped) = tunnel::run(ends, Some(expected), self.limits.idle, unsent).await {
+            let Stopped {
+                mut client,
+                violated,
+            } = *stopped;
+            refusal::report(&*self.sink, violated.target, &violated.denial);
+            farewell(&mut client, &vet::ALERT).await;
+        }
+    }
+
+    /// Serves a tunnel in which no name is to be checked: to an address, or after the server has answered for its name.
+    pub(super) async fn tunnel_unchecked(
+        &self,
+        client: TcpStream,
+        upstream: TcpStream,
+        early: Early,
+    ) {
+        let ends = Ends {
+            client,
+            upstream,
+            early,
+        };
+        // Without an expectation nothing is refused.
+        let _ = tunnel::run(ends, None, self.limits.idle, self.unsent()).await;
+    }
+
+    /// Where a forwarded port leads.
+    pub(super) fn forward_targets(&self, port: u16) -> Vec<std::net::IpAddr> {
+        self.dialer.egress().forward_targets(port)
+    }
+
+    /// Completes once everything the child sent has been sent on.
+    pub(super) async fn all_sent(&self) {
+        loop {
+            let changed = self.unsent.changed.notified();
+            if self.unsent.count.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+/// How much of the child's is on its way.
+#[derive(Debug, Default)]
+struct Outbox {
+    count: AtomicUsize,
+    changed: Notify,
+}
+
+/// Something of the child's that is on its way.
+#[derive(Debug)]
+pub(super) struct Unsent(Arc<Outbox>);
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::Relaxed);
+        self.0.changed.notify_one();
+    }
+}
+
+/// One of the [`SEATS`]; held as long as the connection or the tunnel it became.
+#[derive(Debug)]
+pub(super) struct Seat {
+    _permit: OwnedSemaphorePermit,
+}
+
+/// What a listener is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Purpose {
+    /// HTTP and SOCKS.
+    Proxy,
+    /// A loopback port of the host (semantics 42).
+    Forward(u16),
+}
+
+/// Accepts for ever.
+pub(super) async fn accept(listener: TcpListener, purpose: Purpose, shared: Arc<Shared>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => admit(stream, purpose, &shared),
+            // A connection that was gone before it was accepted is nothing; EMFILE and ENFILE pass when others close. Stopping
+            // here would end the network for the rest of the run.
+            Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(_) => sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+fn admit(stream: TcpStream, purpose: Purpose, shared: &Arc<Shared>) {
+    let shared = Arc::clone(shared);
+    if let Ok(permit) = Arc::clone(&shared.seats).try_acquire_owned() {
+        let seat = Arc::new(Seat { _permit: permit });
+        tokio::spawn(async move {
+            match purpose {
+                Purpose::Proxy => greet(stream, shared, seat).await,
+                Purpose::Forward(port) => forward::serve(stream, port, &shared, &seat).await,
+            }
+        });
+        return;
+    }
+    if !shared.crowded.swap(true, Ordering::Relaxed) {
+        shared.sink.warn(&format!(
+            "more than {SEATS} connections at once through the proxies; further ones are refused"
+        ));
+    }
+    if let (Purpose::Proxy, Ok(permit)) = (purpose, Arc::clone(&shared.doorway).try_acquire_owned())
+    {
+        tokio::spawn(async move {
+            turn_away(stream, &shared).await;
+            drop(permit);
+        });
+    }
+}
+
+/// What the first byte of a connection announces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Socks5,
+    Http,
+    /// An empty line where a request should be: answered with 400.
+    BlankLine,
+    /// SOCKS4 (4), TLS (0x16), and whatever else: closed.
+    Unknown,
+}
+
+impl Protocol {
+    fn of(first: u8) -> Self {
+        match first {
+            5 => Self::Socks5,
+            // The first character of a method (RFC 9110 §5.6.2).
+            b if b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b) => Self::Http,
+            b'\r' | b'\n' => Self::BlankLine,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Waits for the first byte and leaves it where it is.
+    async fn detect(stream: &TcpStream, limit: Duration) -> Option<Self> {
+        let mut first = [0];
+        match timeout(limit, stream.peek(&mut first)).await {
+            Ok(Ok(1)) => Some(Self::of(first[0])),
+            Ok(Ok(_) | Err(_)) | Err(_) => None,
+        }
+    }
+}
+
+async fn greet(mut stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat>) {
+    match Protocol::detect(&stream, shared.limits.first_byte).await {
+        Some(Protocol::Socks5) => socks::serve(stream, &shared, &seat).await,
+        Some(Protocol::Http) => http::serve(stream, shared, seat).await,
+        Some(Protocol::BlankLine) => {
+            farewell(
+                &mut stream,
+                b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            )
+            .await;
+        }
+        Some(Protocol::Unknown) | None => {}
+    }
+}
+
+async fn turn_away(mut stream: TcpStream, shared: &Shared) {
+    match Protocol::detect(&stream, Duration::from_secs(1)).await {
+        Some(Protocol::Socks5) => farewell(&mut stream, &socks::NO_METHOD).await,
+        Some(Protocol::Http) => {
+            let body = refusal::text(&Refusal::Crowded, shared.hint_file.as_deref());
+            let answer = format!(
+                "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            farewell(&mut stream, answer.as_bytes()).await;
+        }
+        Some(Protocol::BlankLine | Protocol::Unknown) | None => {}
+    }
+}
+
+/// Last words: the answer, the end of ours, and a moment of reading, because closing on unread bytes sends a reset that can
+/// overtake the answer (RFC 9112 §9.6).
+pub(super) async fn farewell(stream: &mut TcpStream, answer: &[u8]) {
+    const LINGER: Duration = Duration::from_millis(500);
+    let _ = timeout(LINGER, async {
+        if stream.write_all(answer).await.is_err() || stream.shutdown().await.is_err() {
+            return;
+        }
+        let mut rest = [0; 4096];
+        let mut left = 64;
+        while left > 0 {
+            left -= 1;
+            if stream.readable().await.is_err() {
+                return;
+            }
+            match stream.try_read(&mut rest) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
+        }
+    })
+    .await;
+}

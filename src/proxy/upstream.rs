@@ -1,0 +1,141 @@
+//! Connections to HTTP servers for absolute-form requests: one per client connection and authority, kept alive between requests,
+//! never shared between clients, so that no client can be given an answer meant for another.
+
+use std::time::Duration;
+
+use hyper::body::{Body as _, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::time::timeout;
+
+use super::dial::Dialer;
+use super::limits::{MAX_ANSWER_FIELDS, MAX_ANSWER_HEAD};
+use super::refusal::{Body, Refusal, empty};
+use crate::policy::host::Authority;
+
+/// How long a kept connection may take to become ready again before a new one is dialled instead.
+const REUSE_LIMIT: Duration = Duration::from_secs(1);
+
+/// An open connection to one authority.
+#[derive(Debug)]
+pub(super) struct Upstream {
+    to: Authority,
+    sender: SendRequest<Body>,
+}
+
+impl Upstream {
+    async fn dial(dialer: &Dialer, to: &Authority) -> Result<Self, Refusal> {
+        let stream = dialer.dial(to).await.map_err(|e| Refusal::dial(to, e))?;
+        // Latency only.
+        let _ = stream.set_nodelay(true);
+        let (sender, connection) = http1::Builder::new()
+            .preserve_header_case(true)
+            .max_buf_size(MAX_ANSWER_HEAD)
+            .max_headers(MAX_ANSWER_FIELDS)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|e| Refusal::Upstream(to.clone(), reason(&e)))?;
+        // Ends with the sender or with the server; its errors reach whoever waits for an answer.
+        tokio::spawn(connection.with_upgrades());
+        Ok(Self {
+            to: to.clone(),
+            sender,
+        })
+    }
+
+    async fn is_ready_for(&mut self, to: &Authority) -> bool {
+        self.to == *to && matches!(timeout(REUSE_LIMIT, self.sender.ready()).await, Ok(Ok(())))
+    }
+}
+
+/// No answer, and the request if none of it was sent.
+#[derive(Debug)]
+pub(super) struct Unanswered {
+    pub(super) refusal: Refusal,
+    pub(super) request: Option<Request<Body>>,
+}
+
+impl From<Refusal> for Unanswered {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            refusal,
+            request: None,
+        }
+    }
+}
+
+/// Sends a request over the kept connection if there is one for this authority, else over a new one, and keeps it.
+pub(super) async fn send(
+    dialer: &Dialer,
+    kept: &mut Option<Upstream>,
+    to: &Authority,
+    mut request: Request<Body>,
+) -> Result<Response<Incoming>, Unanswered> {
+    if let Some(mut upstream) = kept.take()
+        && upstream.is_ready_for(to).await
+    {
+        let spare = repeatable(&request);
+        match upstream.sender.try_send_request(request).await {
+            Ok(response) => {
+                keep(kept, upstream, &response);
+                return Ok(response);
+            }
+            // The server closed the kept connection at the same moment: what was not sent, or may be sent twice
+            // (RFC 9110 §9.2.2), goes over a new one.
+            Err(mut error) => match error.take_message().or(spare) {
+                Some(unsent) => request = unsent,
+                None => return Err(Refusal::Upstream(to.clone(), reason(error.error())).into()),
+            },
+        }
+    }
+    let mut upstream = match Upstream::dial(dialer, to).await {
+        Ok(upstream) => upstream,
+        Err(refusal) => {
+            return Err(Unanswered {
+                refusal,
+                request: Some(request),
+            });
+        }
+    };
+    let response = upstream
+        .sender
+        .send_request(request)
+        .await
+        .map_err(|e| Refusal::Upstream(to.clone(), reason(&e)))?;
+    keep(kept, upstream, &response);
+    Ok(response)
+}
+
+fn keep(kept: &mut Option<Upstream>, upstream: Upstream, response: &Response<Incoming>) {
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        *kept = Some(upstream);
+    }
+}
+
+/// A copy of a request that may be sent twice: a safe method without a body.
+fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
+    let safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method());
+    if !safe || !request.body().is_end_stream() {
+        return None;
+    }
+    let mut copy = Request::new(empty());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.version_mut() = request.version();
+    *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
+    Some(copy)
+}
+
+/// The innermost cause, which is what a person can act on.
+pub(super) fn reason(error: &hyper::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    match cause.downcast_ref::<std::io::Error>() {
+        Some(io) => super::dial::describe(io),
+        None => cause.to_string(),
+    }
+}

@@ -1,0 +1,298 @@
+//! Why a sandbox cannot be built here: found out by trying, after the failure, never from another program's words
+//! (CO-2, CO-3).
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sched::CloneFlags;
+use nix::unistd::{getgid, getuid};
+
+use super::SessionError;
+use super::prestage::give_up_privileges;
+use crate::backend::NetSetup;
+use crate::sys::process::{Forked, WaitFor, exit_now, fork_into, wait};
+use crate::sys::{fds, namespaces, netlink};
+
+/// What a trial process does; each trial includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trial {
+    /// A user namespace with the caller's ids mapped.
+    UserNamespace,
+    /// A network namespace with its loopback interface up.
+    Network,
+    /// A user namespace inside that, after all privileges are dropped: what bubblewrap makes below the pre-stage.
+    NestedUserNamespace,
+    /// A mount in a mount namespace.
+    Mount,
+    /// A fresh /proc in a process namespace.
+    Proc,
+}
+
+/// Tries it in a process of its own; the errno of the first thing that failed.
+pub fn attempt(trial: Trial) -> io::Result<()> {
+    let (ours, theirs) = fds::packet_pair()?;
+    match fork_into(CloneFlags::empty())? {
+        Forked::Parent(pid) => {
+            drop(theirs);
+            let errno = verdict(&ours);
+            wait(pid.as_raw(), WaitFor::End)?;
+            errno
+        }
+        Forked::Child => {
+            drop(ours);
+            let errno = match try_it(trial) {
+                Ok(()) => 0,
+                Err(e) => e.raw_os_error().unwrap_or(libc::EIO),
+            };
+            let _ = fds::send(&theirs, &errno.to_ne_bytes(), &[]);
+            exit_now(0)
+        }
+    }
+}
+
+fn verdict(socket: &OwnedFd) -> io::Result<()> {
+    let mut bytes = [0; 4];
+    fds::poll([socket.as_fd()], Some(std::time::Duration::from_secs(5)))?;
+    match fds::receive(socket, &mut bytes)? {
+        Some((4, _)) if bytes == [0; 4] => Ok(()),
+        Some((4, _)) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(bytes))),
+        Some(_) | None => Err(Errno::EIO.into()),
+    }
+}
+
+fn try_it(trial: Trial) -> io::Result<()> {
+    let ids = (getuid().as_raw(), getgid().as_raw());
+    nix::sched::unshare(CloneFlags::CLONE_NEWUSER)?;
+    namespaces::map_own_ids(ids.0, ids.1)?;
+    match trial {
+        Trial::UserNamespace => Ok(()),
+        Trial::Network => {
+            nix::sched::unshare(CloneFlags::CLONE_NEWNET)?;
+            netlink::loopback_up()
+        }
+        Trial::NestedUserNamespace => {
+            give_up_privileges(ids.0)?;
+            nix::sched::unshare(CloneFlags::CLONE_NEWUSER)?;
+            namespaces::map_own_ids(ids.0, ids.1)
+        }
+        Trial::Mount => {
+            nix::sched::unshare(CloneFlags::CLONE_NEWNS)?;
+            namespaces::make_mounts_private()
+        }
+        Trial::Proc => {
+            nix::sched::unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID)?;
+            namespaces::make_mounts_private()?;
+            in_new_process_namespace()
+        }
+    }
+}
+
+/// /proc shows the process namespace of the process that mounts it, which is the next child.
+fn in_new_process_namespace() -> io::Result<()> {
+    let (ours, theirs) = fds::packet_pair()?;
+    match fork_into(CloneFlags::empty())? {
+        Forked::Child => {
+            drop(ours);
+            let errno = namespaces::mount_proc()
+                .err()
+                .and_then(|e| e.raw_os_error())
+                .unwrap_or(0);
+            let _ = fds::send(&theirs, &errno.to_ne_bytes(), &[]);
+            exit_now(0)
+        }
+        Forked::Parent(pid) => {
+            drop(theirs);
+            let errno = verdict(&ours);
+            wait(pid.as_raw(), WaitFor::End)?;
+            errno
+        }
+    }
+}
+
+/// Why user namespaces cannot be made, if so.
+#[must_use]
+pub fn namespaces() -> Option<SessionError> {
+    let error = attempt(Trial::UserNamespace).err()?;
+    Some(user_namespaces_refused(&error, &Switches::read()))
+}
+
+/// Why bubblewrap could not build the sandbox, if one of the known causes is there.
+pub(super) fn engine() -> Option<SessionError> {
+    if let Some(cause) = namespaces() {
+        return Some(cause);
+    }
+    if let Err(e) = attempt(Trial::NestedUserNamespace) {
+        let mut error = SessionError::new(format!(
+            "a user namespace inside another is refused here: {}",
+            describe(&e)
+        ));
+        error.retry = Some(NetSetup::Inner);
+        return Some(error);
+    }
+    if let Err(e) = attempt(Trial::Mount) {
+        let mut error = SessionError::new(format!(
+            "mounting is refused in a user namespace here: {}",
+            describe(&e)
+        ));
+        error.hint = Some(
+            "inside a container, run it with a seccomp and AppArmor profile that allows mount, e.g. `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`"
+                .to_owned(),
+        );
+        return Some(error);
+    }
+    if let Err(e) = attempt(Trial::Proc) {
+        let mut error = SessionError::new(format!(
+            "a fresh /proc cannot be mounted here: {}; parts of /proc are covered, as in a container",
+            describe(&e)
+        ));
+        error.hint = Some(
+            "run the container with `--security-opt systempaths=unconfined` (podman: `--security-opt unmask=ALL`)"
+                .to_owned(),
+        );
+        return Some(error);
+    }
+    None
+}
+
+/// Switches of the kernel that forbid user namespaces.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Switches {
+    /// user.max_user_namespaces
+    max: Option<i64>,
+    /// kernel.unprivileged_userns_clone (Debian's patch)
+    debian: Option<i64>,
+    /// kernel.apparmor_restrict_unprivileged_userns (Ubuntu)
+    apparmor: Option<i64>,
+    /// A seccomp filter is already installed on this process.
+    filtered: bool,
+}
+
+impl Switches {
+    fn read() -> Self {
+        let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse().ok();
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mode = status.lines().find_map(|l| l.strip_prefix("Seccomp:"));
+        Self {
+            max: number("/proc/sys/user/max_user_namespaces"),
+            debian: number("/proc/sys/kernel/unprivileged_userns_clone"),
+            apparmor: number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
+            filtered: mode.is_some_and(|m| m.trim() != "0"),
+        }
+    }
+}
+
+fn user_namespaces_refused(error: &io::Error, switches: &Switches) -> SessionError {
+    let (cause, hint) = if switches.max == Some(0) {
+        (
+            "user.max_user_namespaces is 0".to_owned(),
+            "`sysctl user.max_user_namespaces=15000` as root".to_owned(),
+        )
+    } else if switches.debian == Some(0) {
+        (
+            "kernel.unprivileged_userns_clone is 0".to_owned(),
+            "`sysctl kernel.unprivileged_userns_clone=1` as root".to_owned(),
+        )
+    } else if switches.apparmor == Some(1) {
+        (
+            "AppArmor restricts them (kernel.apparmor_restrict_unprivileged_userns is 1)".to_owned(),
+            "install bubblewrap's AppArmor profile (package `apparmor-profiles`, `bwrap-userns-restrict`), or `sysctl kernel.apparmor_restrict_unprivileged_userns=0` as root".to_owned(),
+        )
+    } else if switches.filtered {
+        (
+            format!("a seccomp filter refuses them ({})", describe(error)),
+            "inside a container, run it with a seccomp profile that allows clone with CLONE_NEWUSER, e.g. `--security-opt seccomp=unconfined`".to_owned(),
+        )
+    } else if error.raw_os_error() == Some(libc::ENOSPC) {
+        (
+            "the limit of nested or counted user namespaces is reached".to_owned(),
+            "raise user.max_user_namespaces here and in the namespaces around".to_owned(),
+        )
+    } else {
+        (
+            describe(error),
+            "allow unprivileged user namespaces on this host".to_owned(),
+        )
+    };
+    let mut refused = SessionError::new(format!("user namespaces are not available here: {cause}"));
+    refused.hint = Some(hint);
+    refused
+}
+
+fn describe(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(n) => Errno::from_raw(n).desc().to_owned(),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_switch_has_its_own_fix() {
+        let eperm = io::Error::from_raw_os_error(libc::EPERM);
+        let enospc = io::Error::from_raw_os_error(libc::ENOSPC);
+        let none = Switches::default();
+        for (error, switches, message, hint) in [
+            (
+                &enospc,
+                Switches {
+                    max: Some(0),
+                    ..none.clone()
+                },
+                "max_user_namespaces is 0",
+                "sysctl user.max",
+            ),
+            (
+                &eperm,
+                Switches {
+                    debian: Some(0),
+                    max: Some(9),
+                    ..none.clone()
+                },
+                "userns_clone is 0",
+                "userns_clone=1",
+            ),
+            (
+                &eperm,
+                Switches {
+                    apparmor: Some(1),
+                    ..none.clone()
+                },
+                "AppArmor",
+                "AppArmor profile",
+            ),
+            (
+                &eperm,
+                Switches {
+                    filtered: true,
+                    ..none.clone()
+                },
+                "seccomp filter",
+                "seccomp=unconfined",
+            ),
+            (
+                &enospc,
+                none.clone(),
+                "limit",
+                "raise user.max_user_namespaces",
+            ),
+            (
+                &eperm,
+                none.clone(),
+                "Operation not permitted",
+                "allow unprivileged",
+            ),
+        ] {
+            let refused = user_namespaces_refused(error, &switches);
+            assert!(refused.message.contains(message), "{}", refused.message);
+            assert!(
+                refused.hint.clone().unwrap().contains(hint),
+                "{:?}",
+                refused.hint
+            );
+        }
+    }
+}

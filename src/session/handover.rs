@@ -1,0 +1,131 @@
+//! What the inner stage is told: the plan of the run plus facts of this session, as bytes on an inherited descriptor.
+//!
+//! Paths travel as `OsString`, because serde writes a `PathBuf` as UTF-8 and paths are bytes.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{OwnedFd, RawFd};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::InnerPlan;
+use crate::sys::fds;
+use crate::sys::signals::SignalSet;
+
+/// Facts of the session that only ccbox knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Facts {
+    /// Number of the control socket.
+    pub(super) control: RawFd,
+    /// Number of the caller's standard error.
+    pub(super) stderr: RawFd,
+    /// The caller's signal mask.
+    pub(super) mask: SignalSet,
+    /// LISTEN_FDS was meant for this run: LISTEN_PID becomes the command's pid.
+    pub(super) listen_pid: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Bytes {
+    facts: Facts,
+    argv: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    cwd: OsString,
+    pins: Vec<(OsString, u64, u64)>,
+    writable: Vec<OsString>,
+    keep_fds: Vec<i32>,
+    confine: bool,
+    listen: Vec<u16>,
+    ignored_signals: Vec<i32>,
+    unix_sockets: bool,
+    open_network: bool,
+}
+
+/// Packs plan and facts.
+pub(super) fn pack(plan: InnerPlan, facts: Facts) -> io::Result<Vec<u8>> {
+    let bytes = Bytes {
+        facts,
+        argv: plan.argv,
+        env: plan.env,
+        cwd: plan.cwd.into(),
+        pins: plan
+            .pins
+            .into_iter()
+            .map(|(path, dev, ino)| (path.into(), dev, ino))
+            .collect(),
+        writable: plan.writable.into_iter().map(Into::into).collect(),
+        keep_fds: plan.keep_fds,
+        confine: plan.confine,
+        listen: plan.listen,
+        ignored_signals: plan.ignored_signals,
+        unix_sockets: plan.unix_sockets,
+        open_network: plan.open_network,
+    };
+    postcard::to_stdvec(&bytes).map_err(io::Error::other)
+}
+
+/// Unpacks what [`pack`] made.
+pub(super) fn unpack(bytes: &[u8]) -> io::Result<(InnerPlan, Facts)> {
+    let bytes: Bytes = postcard::from_bytes(bytes).map_err(io::Error::other)?;
+    let plan = InnerPlan {
+        argv: bytes.argv,
+        env: bytes.env,
+        cwd: bytes.cwd.into(),
+        pins: bytes
+            .pins
+            .into_iter()
+            .map(|(path, dev, ino)| (PathBuf::from(path), dev, ino))
+            .collect(),
+        writable: bytes.writable.into_iter().map(Into::into).collect(),
+        keep_fds: bytes.keep_fds,
+        confine: bytes.confine,
+        listen: bytes.listen,
+        ignored_signals: bytes.ignored_signals,
+        unix_sockets: bytes.unix_sockets,
+        open_network: bytes.open_network,
+    };
+    Ok((plan, bytes.facts))
+}
+
+/// Reads the bytes from the inherited descriptor.
+pub(super) fn read(number: RawFd) -> io::Result<(InnerPlan, Facts)> {
+    let fd: OwnedFd = fds::adopt(number)?;
+    let mut bytes = Vec::new();
+    File::from(fd).read_to_end(&mut bytes)?;
+    unpack(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStringExt;
+
+    #[test]
+    fn every_byte_survives() {
+        let odd = OsString::from_vec(b"/a\xff\n b".to_vec());
+        let plan = InnerPlan {
+            argv: vec![odd.clone(), OsString::new()],
+            env: vec![(odd.clone(), odd.clone())],
+            cwd: odd.clone().into(),
+            pins: vec![(odd.clone().into(), 7, u64::MAX)],
+            writable: vec![odd.into()],
+            keep_fds: vec![3, 9],
+            confine: true,
+            listen: vec![3128],
+            ignored_signals: vec![1],
+            unix_sockets: false,
+            open_network: true,
+        };
+        let facts = Facts {
+            control: 5,
+            stderr: 6,
+            mask: [1, 64].into_iter().collect(),
+            listen_pid: true,
+        };
+        let packed = pack(plan.clone(), facts.clone()).unwrap();
+        assert_eq!(unpack(&packed).unwrap(), (plan, facts));
+        assert!(unpack(&packed[..packed.len() - 1]).is_err());
+    }
+}

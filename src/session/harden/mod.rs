@@ -1,0 +1,85 @@
+//! Hardening that every native run gets, whatever its rules are (semantics 24): an errno-only system call filter and a Landlock
+//! domain. Separate from the path rules: mounts hold those, this keeps the mounts, the terminal and the outside out of reach.
+//!
+//! The inner stage calls, in this order:
+//!
+//! 1. [`rebind_inputs`], [`Domain::prepare`] and [`filter_program`], inside the finished mounts and before it forks the command's
+//!    process: they open, allocate and may fail;
+//! 2. [`install_filter`], in pid 1 or in the command's process, once no more sockets or mounts are to be made;
+//! 3. [`Domain::apply`] in the command's process. Neither allocates, and the filter lets the domain through.
+//!
+//! pid 1 stays outside the domain (and is non-dumpable), so the command can neither trace nor signal it, nor open its memory.
+
+mod compile;
+mod domain;
+mod inputs;
+mod rule;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+pub use domain::{Domain, DomainError};
+pub use inputs::{InputError, rebind_inputs};
+pub use rule::Arch;
+
+pub use crate::sys::landlock::abi as landlock_abi;
+
+use crate::exit::Failure;
+use crate::sys::bpf::{Program, TooLong};
+
+/// What differs between the filters of two runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FilterOptions {
+    /// The plan allows Unix sockets.
+    pub unix_sockets: bool,
+    /// The command shares the host's network, abstract sockets included.
+    pub open_network: bool,
+    /// Landlock ABI in force, 0 where there is none: from 6 on, abstract sockets of others are out of reach.
+    pub landlock_abi: i32,
+}
+
+impl FilterOptions {
+    /// With the host's network and nothing that scopes abstract sockets, Unix sockets stay closed (semantics 13).
+    fn unix_sockets_allowed(self) -> bool {
+        self.unix_sockets && (!self.open_network || self.landlock_abi >= domain::ABI_SCOPES)
+    }
+}
+
+/// Why there is no filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FilterError {
+    /// No table for this processor.
+    #[error("no system call table for this processor")]
+    Architecture,
+    /// The table has outgrown the kernel's limit.
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
+}
+
+impl Failure for FilterError {}
+
+/// The filter for this executable's architecture. Pure.
+pub fn filter_program(options: FilterOptions) -> Result<Program, FilterError> {
+    let arch = Arch::native().ok_or(FilterError::Architecture)?;
+    filter_program_for(options, arch)
+}
+
+/// The filter for a given architecture; the kernel of another one would refuse every call under it.
+pub fn filter_program_for(options: FilterOptions, arch: Arch) -> Result<Program, FilterError> {
+    Ok(compile::program(options, arch)?)
+}
+
+/// Installs the filter on the calling thread and everything it starts, with no_new_privs. Callable between fork and exec.
+pub fn install_filter(program: &Program) -> io::Result<()> {
+    crate::sys::seccomp::install(program)
+}
+
+/// Names of the calls that are refused whatever their arguments are, for `explain`.
+pub fn refused_calls() -> impl Iterator<Item = &'static str> {
+    table::ROWS
+        .iter()
+        .filter(|row| matches!(row.rule, rule::Rule::Always(_)))
+        .map(|row| row.name)
+}

@@ -1,0 +1,358 @@
+//! The emitted program, run by an interpreter, against a decision function written a second time from the words of the design.
+
+mod kernel;
+
+use libc::{c_int, c_long};
+use proptest::prelude::*;
+
+use super::{Arch, FilterOptions, filter_program, filter_program_for, refused_calls};
+use crate::sys::bpf::{Program, interpret};
+
+const ARCHES: [Arch; 2] = [Arch::X86_64, Arch::Aarch64];
+
+const CLOSED: FilterOptions = FilterOptions {
+    unix_sockets: false,
+    open_network: false,
+    landlock_abi: 7,
+};
+const UNIX: FilterOptions = FilterOptions {
+    unix_sockets: true,
+    ..CLOSED
+};
+
+/// Numbers of the calls the design names, copied from the kernel's headers (asm/unistd_64.h, asm-generic/unistd.h).
+const CALLS: &[(&str, c_long, c_long)] = &[
+    ("io_uring_setup", 425, 425),
+    ("io_uring_enter", 426, 426),
+    ("io_uring_register", 427, 427),
+    ("clone3", 435, 435),
+    ("mount", 165, 40),
+    ("umount2", 166, 39),
+    ("pivot_root", 155, 41),
+    ("chroot", 161, 51),
+    ("open_tree", 428, 428),
+    ("open_tree_attr", 467, 467),
+    ("move_mount", 429, 429),
+    ("fsopen", 430, 430),
+    ("fsconfig", 431, 431),
+    ("fsmount", 432, 432),
+    ("fspick", 433, 433),
+    ("mount_setattr", 442, 442),
+    ("setns", 308, 268),
+    ("open_by_handle_at", 304, 265),
+    ("name_to_handle_at", 303, 264),
+    ("add_key", 248, 217),
+    ("request_key", 249, 218),
+    ("keyctl", 250, 219),
+    ("bpf", 321, 280),
+    ("perf_event_open", 298, 241),
+    ("userfaultfd", 323, 282),
+    ("kexec_load", 246, 104),
+    ("kexec_file_load", 320, 294),
+    ("create_module", 174, -1),
+    ("init_module", 175, 105),
+    ("finit_module", 313, 273),
+    ("delete_module", 176, 106),
+    ("swapon", 167, 224),
+    ("swapoff", 168, 225),
+    ("reboot", 169, 142),
+    ("acct", 163, 89),
+    ("quotactl", 179, 60),
+    ("quotactl_fd", 443, 443),
+    ("iopl", 172, -1),
+    ("ioperm", 173, -1),
+    ("syslog", 103, 116),
+    ("ioctl", 16, 29),
+    ("clone", 56, 220),
+    ("unshare", 272, 97),
+    ("seccomp", 317, 277),
+    ("socket", 41, 198),
+    ("socketpair", 53, 199),
+];
+
+fn number(name: &str, arch: Arch) -> u32 {
+    let (_, x86_64, aarch64) = CALLS.iter().find(|call| call.0 == name).unwrap();
+    u32::try_from(match arch {
+        Arch::X86_64 => *x86_64,
+        Arch::Aarch64 => *aarch64,
+    })
+    .unwrap()
+}
+
+fn name(nr: u32, arch: Arch) -> Option<&'static str> {
+    CALLS
+        .iter()
+        .find(|(_, x86_64, aarch64)| {
+            let of = if arch == Arch::X86_64 {
+                x86_64
+            } else {
+                aarch64
+            };
+            *of == c_long::from(nr)
+        })
+        .map(|call| call.0)
+}
+
+/// The second opinion: 0 for allowed, else the errno.
+fn expected(options: FilterOptions, arch: Arch, nr: u32, args: [u64; 6]) -> c_int {
+    #[allow(clippy::cast_possible_truncation)]
+    let int = |i: usize| args[i] as u32;
+    let kind = int(1) & 0xf;
+    if nr == u32::MAX {
+        return 0;
+    }
+    if nr > 469 {
+        return libc::ENOSYS;
+    }
+    let Some(name) = name(nr, arch) else {
+        return 0;
+    };
+    let namespaces = [
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWCGROUP,
+        libc::CLONE_NEWUTS,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWNET,
+    ];
+    let new_namespace = namespaces
+        .iter()
+        .any(|flag| int(0) & flag.cast_unsigned() != 0);
+    match name {
+        "io_uring_setup" | "io_uring_enter" | "io_uring_register" | "clone3" => libc::ENOSYS,
+        "perf_event_open" => libc::EACCES,
+        "clone" if new_namespace => libc::EPERM,
+        "unshare" if new_namespace || int(0) & 0x80 != 0 => libc::EPERM,
+        // TIOCSTI, TIOCLINUX, TIOCSETD
+        "ioctl" if [0x5412, 0x541c, 0x5423].contains(&int(1)) => libc::EPERM,
+        "seccomp" if int(0) == 1 && int(1) & 8 != 0 => libc::EBUSY,
+        "clone" | "unshare" | "ioctl" | "seccomp" => 0,
+        "socket" => match int(0).cast_signed() {
+            libc::AF_UNIX if options.unix_sockets => 0,
+            libc::AF_UNIX => libc::EACCES,
+            libc::AF_INET if kind == 10 => libc::EAFNOSUPPORT,
+            libc::AF_INET | libc::AF_INET6 => 0,
+            libc::AF_NETLINK if int(2) == 0 => 0,
+            libc::AF_NETLINK => libc::EPROTONOSUPPORT,
+            _ => libc::EAFNOSUPPORT,
+        },
+        "socketpair" => match int(0).cast_signed() {
+            libc::AF_UNIX if options.unix_sockets || kind == 1 || kind == 5 => 0,
+            libc::AF_UNIX => libc::EACCES,
+            _ => libc::EAFNOSUPPORT,
+        },
+        _ => libc::EPERM,
+    }
+}
+
+/// Runs the program on one call; the answer as [`expected`] gives it.
+fn decide(program: &Program, audit: u32, nr: u32, args: [u64; 6]) -> c_int {
+    let mut data = [0u8; 64];
+    data[0..4].copy_from_slice(&nr.to_le_bytes());
+    data[4..8].copy_from_slice(&audit.to_le_bytes());
+    data[8..16].copy_from_slice(&0xdead_beef_dead_beef_u64.to_le_bytes());
+    for (at, arg) in args.iter().enumerate() {
+        data[16 + 8 * at..24 + 8 * at].copy_from_slice(&arg.to_le_bytes());
+    }
+    // As the kernel: aligned words inside `struct seccomp_data` only.
+    let word = |offset: u32| -> Option<u32> {
+        let at = usize::try_from(offset).unwrap();
+        let bytes = data.get(at..at + 4).filter(|_| at % 4 == 0)?;
+        Some(u32::from_le_bytes(bytes.try_into().unwrap()))
+    };
+    let value = interpret(program, &word).expect("a program the kernel takes");
+    match value & 0xffff_0000 {
+        0x7fff_0000 => 0,
+        0x0005_0000 => c_int::try_from(value & 0xffff).unwrap(),
+        other => panic!("unexpected action {other:#x}"),
+    }
+}
+
+fn check(options: FilterOptions, arch: Arch, program: &Program, nr: u32, args: [u64; 6]) {
+    assert_eq!(
+        decide(program, arch.audit(), nr, args),
+        expected(options, arch, nr, args),
+        "{arch:?} {options:?} call {nr:#x} ({:?}) {args:x?}",
+        name(nr, arch)
+    );
+}
+
+/// Values at which some call changes its mind, each also with bits the kernel drops, and their neighbours.
+fn corner_values() -> Vec<u64> {
+    let mut values: Vec<u64> = (0..=18).collect();
+    values.extend([38, 40, 44, 45, 0x80, 0x81, 262, 0x5411, 0x5412, 0x5413]);
+    values.extend([0x541b, 0x541c, 0x5422, 0x5423, 0x5424]);
+    values.extend([
+        0x80001, 0x80801, 0x80002, 0x80802, 0x80005, 0x8000a, 0x80003,
+    ]);
+    values.extend((16..32).map(|bit| 1u64 << bit));
+    values.extend([0x003d_0f00, 0x0120_0011, 0x0000_4111]); // pthread_create, fork, vfork
+    let with_high: Vec<u64> = values
+        .iter()
+        .flat_map(|v| [v | 1 << 32, v | 0xffff_ffff_0000_0000])
+        .collect();
+    values.extend(with_high);
+    values.push(u64::MAX);
+    values
+}
+
+#[test]
+fn every_number_with_a_few_arguments() {
+    for arch in ARCHES {
+        for options in [CLOSED, UNIX] {
+            let program = filter_program_for(options, arch).unwrap();
+            let special = [
+                0x4000_0000u32,
+                0x7fff_ffff,
+                0x8000_0000,
+                0xffff_fffe,
+                u32::MAX,
+            ];
+            let x32 = (0..600).map(|nr| nr | 0x4000_0000);
+            for nr in (0..600).chain(x32).chain(special) {
+                for args in [
+                    [0; 6],
+                    [1; 6],
+                    [u64::MAX; 6],
+                    [0x1000_0000, 0x5412, 0, 0, 0, 0],
+                ] {
+                    check(options, arch, &program, nr, args);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn argument_corners() {
+    let values = corner_values();
+    for arch in ARCHES {
+        for options in [CLOSED, UNIX] {
+            let program = filter_program_for(options, arch).unwrap();
+            for call in [
+                "ioctl",
+                "clone",
+                "unshare",
+                "seccomp",
+                "socket",
+                "socketpair",
+            ] {
+                let nr = number(call, arch);
+                for &a in &values {
+                    for &b in &values {
+                        let protocols: &[u64] = match call {
+                            "socket" => &[0, 4, 9, 15, 1 << 32, u64::MAX],
+                            _ => &[0],
+                        };
+                        for &c in protocols {
+                            check(options, arch, &program, nr, [a, b, c, 0, 0, 0]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn other_architectures_are_refused() {
+    let audits = [
+        0x4000_0003, // i386
+        0x4000_0028, // Arm
+        0xc000_003e, // x86-64
+        0xc000_00b7, // aarch64
+        0x8000_00b7, // aarch64, big endian
+        0xc000_00f3, // riscv64
+        0,
+        u32::MAX,
+    ];
+    for arch in ARCHES {
+        let program = filter_program_for(CLOSED, arch).unwrap();
+        for audit in audits.into_iter().filter(|audit| *audit != arch.audit()) {
+            for nr in 0..600 {
+                assert_eq!(decide(&program, audit, nr, [0; 6]), libc::ENOSYS);
+            }
+        }
+    }
+}
+
+#[test]
+fn open_network_needs_scoped_abstract_sockets() {
+    let options = |open_network, landlock_abi| FilterOptions {
+        unix_sockets: true,
+        open_network,
+        landlock_abi,
+    };
+    for (open, abi, allowed) in [
+        (true, 0, false),
+        (true, 5, false),
+        (true, 6, true),
+        (true, 9, true),
+        (false, 0, true),
+    ] {
+        let program = filter_program_for(options(open, abi), Arch::X86_64).unwrap();
+        let answer = decide(&program, Arch::X86_64.audit(), 41, [1, 1, 0, 0, 0, 0]);
+        assert_eq!(answer == 0, allowed, "open network {open}, ABI {abi}");
+    }
+}
+
+/// Installation costs time per instruction and call number; 100 is also what fits the kernel's own evaluation at start.
+#[test]
+fn stays_small() {
+    for arch in ARCHES {
+        for options in [CLOSED, UNIX] {
+            let len = filter_program_for(options, arch)
+                .unwrap()
+                .instructions()
+                .len();
+            assert!(len <= 100, "{arch:?}: {len} instructions");
+        }
+    }
+}
+
+/// The table and the design name the same calls.
+#[test]
+fn no_call_is_forgotten() {
+    let argument_dependent = [
+        "ioctl",
+        "clone",
+        "unshare",
+        "seccomp",
+        "socket",
+        "socketpair",
+    ];
+    let mut ours: Vec<&str> = refused_calls().chain(argument_dependent).collect();
+    let mut theirs: Vec<&str> = CALLS.iter().map(|call| call.0).collect();
+    ours.sort_unstable();
+    theirs.sort_unstable();
+    assert_eq!(ours, theirs);
+}
+
+#[test]
+fn the_native_filter_is_the_one_for_this_processor() {
+    let native = Arch::native().expect("tests run on x86-64 or aarch64");
+    assert_eq!(
+        filter_program(CLOSED).unwrap(),
+        filter_program_for(CLOSED, native).unwrap()
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_call(
+        nr in prop_oneof![0u32..600, any::<u32>()],
+        args in proptest::array::uniform6(prop_oneof![
+            proptest::sample::select(corner_values()),
+            any::<u64>(),
+        ]),
+        unix in any::<bool>(),
+        aarch64 in any::<bool>(),
+    ) {
+        let arch = ARCHES[usize::from(aarch64)];
+        let options = if unix { UNIX } else { CLOSED };
+        check(options, arch, &filter_program_for(options, arch).unwrap(), nr, args);
+    }
+}

@@ -1,0 +1,256 @@
+//! From an invocation to a running engine: memory files, descriptors, the fork.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::sched::CloneFlags;
+use nix::unistd::{getgid, getuid};
+
+use super::SessionError;
+use super::errors;
+use super::fds::Inherited;
+use super::handover::{self, Facts};
+use super::inner::{self, Scope};
+use super::live::Live;
+use super::prestage::{self, PreStage};
+use crate::backend::{Engine, EngineArg, Invocation, NetSetup};
+use crate::sys::fds;
+use crate::sys::process::{Forked, exit_now, fork_into};
+use crate::sys::signals::SignalSet;
+
+/// What the launch needs of the caller and the configuration.
+#[derive(Debug)]
+pub(super) struct Launch<'a> {
+    pub(super) net: NetSetup,
+    pub(super) listen: &'a [u16],
+    pub(super) inherited: &'a Inherited,
+    pub(super) mask: SignalSet,
+    pub(super) ignored: SignalSet,
+}
+
+/// Starts the run; the inner stage will report on the control socket.
+pub(super) fn start(mut invocation: Invocation, launch: &Launch<'_>) -> Result<Live, SessionError> {
+    invocation.inner.keep_fds.clone_from(&launch.inherited.keep);
+    invocation.inner.ignored_signals = launch.ignored.iter().collect();
+    invocation.inner.listen = match (&invocation.engine, launch.net) {
+        (Engine::Bwrap { .. }, NetSetup::Inner) => launch.listen.to_vec(),
+        _ => Vec::new(),
+    };
+    match invocation.engine.clone() {
+        Engine::None => direct(&invocation, launch),
+        Engine::Bwrap { program, .. } => engine(invocation, &program, launch),
+    }
+}
+
+/// Engine `none`: a keeper that adopts orphans, and the command below it.
+fn direct(invocation: &Invocation, launch: &Launch<'_>) -> Result<Live, SessionError> {
+    let (ours, theirs) = fds::packet_pair().map_err(errors::resources)?;
+    let facts = Facts {
+        control: theirs.as_raw_fd(),
+        stderr: 2,
+        mask: launch.mask,
+        listen_pid: launch.inherited.listen,
+    };
+    match fork_into(CloneFlags::empty()).map_err(errors::resources)? {
+        Forked::Parent(pid) => Ok(Live::new(pid, ours, None, None)),
+        Forked::Child => {
+            drop(ours);
+            if crate::sys::prctl::adopt_orphans().is_err() {
+                exit_now(crate::exit::OWN_FAILURE);
+            }
+            exit_now(inner::run(&invocation.inner, &facts, &theirs, Scope::Tree))
+        }
+    }
+}
+
+fn engine(
+    invocation: Invocation,
+    program: &Path,
+    launch: &Launch<'_>,
+) -> Result<Live, SessionError> {
+    let (ours, theirs) = fds::packet_pair().map_err(errors::resources)?;
+    let (lifeline, watched) = fds::packet_pair().map_err(errors::resources)?;
+    let exe = fds::self_executable().map_err(errors::resources)?;
+    let caller_stderr = fds::duplicate(io::stderr()).map_err(errors::resources)?;
+    let engine_stderr = fds::memory_file(c"engine-stderr", b"").map_err(errors::resources)?;
+
+    let rendered =
+        EngineArgs::render(&invocation.args, exe.as_raw_fd()).map_err(errors::resources)?;
+    let options = fds::memory_file(c"arguments", &rendered.options).map_err(errors::resources)?;
+    let facts = Facts {
+        control: theirs.as_raw_fd(),
+        stderr: caller_stderr.as_raw_fd(),
+        mask: launch.mask,
+        listen_pid: launch.inherited.listen,
+    };
+    let handover = handover::pack(invocation.inner, facts).map_err(errors::resources)?;
+    let handover = fds::memory_file(c"plan", &handover).map_err(errors::resources)?;
+
+    let argv = command_line(program, &options, &rendered.command, &handover)
+        .map_err(|e| errors::resources(e.into()))?;
+    let mut inherit: Vec<RawFd> = [&theirs, &exe, &caller_stderr, &options, &handover]
+        .into_iter()
+        .chain(&rendered.data)
+        .map(AsRawFd::as_raw_fd)
+        .collect();
+    inherit.extend(&launch.inherited.keep);
+
+    let mut stage = PreStage {
+        program: CString::new(program.as_os_str().as_bytes())
+            .map_err(|_| errors::resources(Errno::EINVAL.into()))?,
+        argv,
+        net: launch.net,
+        namespaced: launch.net != NetSetup::Inner,
+        listen: launch.listen,
+        overlays: &invocation.overlays,
+        inherit,
+        control: &theirs,
+        stderr: &engine_stderr,
+        ids: (getuid().as_raw(), getgid().as_raw()),
+    };
+    if stage.namespaced {
+        let flags = PreStage::namespaces(launch.net, &invocation.overlays);
+        match fork_into(flags) {
+            Ok(Forked::Parent(pid)) => return Ok(Live::new(pid, ours, None, Some(engine_stderr))),
+            Ok(Forked::Child) => {
+                drop((ours, lifeline));
+                stage.run(&theirs)
+            }
+            // Without a network of its own the pre-stage has only its process namespace to lose.
+            Err(_) if launch.net == NetSetup::Host && invocation.overlays.is_empty() => {
+                stage.namespaced = false;
+            }
+            Err(e) => return Err(errors::no_namespaces(&e, launch.net)),
+        }
+    }
+    match fork_into(CloneFlags::empty()).map_err(errors::resources)? {
+        Forked::Parent(pid) => Ok(Live::new(pid, ours, Some(lifeline), Some(engine_stderr))),
+        Forked::Child => {
+            drop((ours, lifeline));
+            prestage::guard(&stage, &watched)
+        }
+    }
+}
+
+/// `bwrap --args N -- /proc/self/fd/EXE __inner PLAN`: what others on the host can read of it names no path.
+fn command_line(
+    program: &Path,
+    options: &OwnedFd,
+    command: &[OsString],
+    handover: &OwnedFd,
+) -> Result<Vec<CString>, std::ffi::NulError> {
+    let number = |fd: &OwnedFd| fd.as_raw_fd().to_string().into_bytes();
+    let name = program.file_name().unwrap_or(OsStr::new("bwrap"));
+    let mut argv = vec![
+        name.as_bytes().to_vec(),
+        b"--args".to_vec(),
+        number(options),
+        b"--".to_vec(),
+    ];
+    argv.extend(command.iter().map(|c| c.clone().into_vec()));
+    argv.push(number(handover));
+    argv.into_iter().map(CString::new).collect()
+}
+
+/// Engine arguments in the form they are handed over.
+#[derive(Debug)]
+struct EngineArgs {
+    /// Options, each ended by NUL.
+    options: Vec<u8>,
+    /// What the engine executes, without the plan's number.
+    command: Vec<OsString>,
+    /// Memory files that the options name by number.
+    data: Vec<OwnedFd>,
+}
+
+impl EngineArgs {
+    /// Options up to a literal `--`; what follows it is the command, by default this executable's inner stage.
+    fn render(args: &[EngineArg], exe: RawFd) -> io::Result<Self> {
+        let exe = OsString::from(format!("/proc/self/fd/{exe}"));
+        let mut rendered = Self {
+            options: Vec::new(),
+            command: Vec::new(),
+            data: Vec::new(),
+        };
+        let mut in_command = false;
+        for arg in args {
+            let text = match arg {
+                EngineArg::Text(text) if !in_command && text == "--" => {
+                    in_command = true;
+                    continue;
+                }
+                EngineArg::Text(text) => text.clone(),
+                EngineArg::SelfExe => exe.clone(),
+                EngineArg::Data(content) => {
+                    let file = fds::memory_file(c"data", content)?;
+                    let number = file.as_raw_fd().to_string();
+                    rendered.data.push(file);
+                    number.into()
+                }
+            };
+            if in_command {
+                rendered.command.push(text);
+            } else {
+                if text.as_bytes().contains(&0) {
+                    return Err(Errno::EINVAL.into());
+                }
+                rendered.options.extend_from_slice(text.as_bytes());
+                rendered.options.push(0);
+            }
+        }
+        if !in_command {
+            rendered.command = vec![exe, inner::ARGUMENT.into()];
+        }
+        Ok(rendered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(s: &str) -> EngineArg {
+        EngineArg::Text(s.into())
+    }
+
+    #[test]
+    fn options_are_separated_by_nul_and_the_command_is_ours() {
+        let args = [
+            text("--ro-bind"),
+            text("/a b"),
+            text("/"),
+            text("--ro-bind-data"),
+            EngineArg::Data(b"x".to_vec()),
+            text("/f"),
+        ];
+        let rendered = EngineArgs::render(&args, 9).unwrap();
+        let data = rendered.data[0].as_raw_fd();
+        let expected = format!("--ro-bind\0/a b\0/\0--ro-bind-data\0{data}\0/f\0");
+        assert_eq!(rendered.options, expected.into_bytes());
+        assert_eq!(rendered.command, ["/proc/self/fd/9", "__inner"]);
+    }
+
+    #[test]
+    fn a_command_in_the_arguments_is_taken_from_there() {
+        let args = [
+            text("--proc"),
+            text("/proc"),
+            text("--"),
+            EngineArg::SelfExe,
+            text("__inner"),
+            text("--"),
+        ];
+        let rendered = EngineArgs::render(&args, 4).unwrap();
+        assert_eq!(rendered.options, b"--proc\0/proc\0");
+        assert_eq!(rendered.command, ["/proc/self/fd/4", "__inner", "--"]);
+    }
+
+    #[test]
+    fn a_nul_cannot_smuggle_an_option() {
+        assert!(EngineArgs::render(&[text("/a\0--bind")], 4).is_err());
+    }
+}

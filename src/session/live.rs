@@ -1,0 +1,265 @@
+//! The run as ccbox sees it: waits for the inner stage, starts the command, passes signals on, sees the end.
+
+use std::any::Any;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::unistd::Pid;
+
+use super::caller::{DefaultAction, Signals, Terminal, default_action};
+use super::errors;
+use super::wire::{self, Order, Report};
+use super::{Enforced, OnListeners, Outcome, SessionError};
+use crate::backend::NetSetup;
+use crate::sys::process::{WaitFor, wait};
+use crate::sys::{fds, signals};
+
+/// How long a command that was asked to end by SIGTERM may take before it is killed (PR-3).
+pub const GRACE: Duration = Duration::from_secs(10);
+/// What is kept of the engine's own words.
+const ENGINE_WORDS: u64 = 2048;
+
+/// The process below ccbox and the sockets that keep it alive. Dropping ends the run and waits for its last process.
+#[derive(Debug)]
+pub(super) struct Live {
+    child: Pid,
+    control: Option<OwnedFd>,
+    /// Of a guard, which cleans up when it ends. Without one, `child` is pid 1 of a process namespace.
+    lifeline: Option<OwnedFd>,
+    /// `child` does its own cleaning up.
+    guarded: bool,
+    engine_stderr: Option<OwnedFd>,
+}
+
+/// What the run needs to call back.
+pub(super) struct Hooks<'a> {
+    pub(super) on_listeners: OnListeners<'a>,
+    pub(super) on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
+    pub(super) enforced: Enforced,
+}
+
+impl Live {
+    /// For a forked child. A lifeline or the lack of an engine means that it is a guard or a keeper.
+    pub(super) fn new(
+        child: Pid,
+        control: OwnedFd,
+        lifeline: Option<OwnedFd>,
+        engine_stderr: Option<OwnedFd>,
+    ) -> Self {
+        let guarded = lifeline.is_some() || engine_stderr.is_none();
+        Self {
+            child,
+            control: Some(control),
+            lifeline,
+            guarded,
+            engine_stderr,
+        }
+    }
+
+    /// Runs to the end of the command; everything of the run is gone when this returns.
+    pub(super) fn run(
+        mut self,
+        signals: &Signals,
+        terminal: Option<Terminal>,
+        hooks: Hooks<'_>,
+    ) -> Result<Outcome, SessionError> {
+        let control = self
+            .control
+            .take()
+            .ok_or_else(|| errors::lost("no control socket"))?;
+        let mut watch = Watch {
+            control: &control,
+            signals,
+            terminal,
+            deadline: None,
+            started: false,
+            served: None,
+            net: hooks.enforced.net,
+        };
+        let end = watch.until_end(hooks);
+        let (terminal, started, net) = (watch.terminal.take(), watch.started, watch.net);
+        let served = watch.served.take();
+        drop(control);
+        self.finish();
+        // Only now, so that the proxies serve as long as there is anybody to be served.
+        drop(served);
+        if let Some(terminal) = terminal {
+            terminal.hand_back();
+        }
+        match end? {
+            End::Outcome(outcome) => Ok(outcome),
+            End::Failed(failure) => Err(errors::describe(&failure, net)),
+            End::Silence if started => Err(errors::lost("it was killed from outside")),
+            End::Silence => Err(errors::engine_failed(&self.engine_words(), net)),
+        }
+    }
+
+    /// Ends whatever is left and waits for it.
+    fn finish(&mut self) {
+        self.control = None;
+        self.lifeline = None;
+        if !self.guarded {
+            // SIGKILL of pid 1 makes the kernel kill its whole process namespace, and wait(2) comes back after that.
+            let _ = signals::send(self.child.as_raw(), libc::SIGKILL);
+        }
+        let _ = wait(self.child.as_raw(), WaitFor::End);
+    }
+
+    /// What the engine said before it gave up.
+    fn engine_words(&mut self) -> String {
+        let Some(fd) = self.engine_stderr.take() else {
+            return String::new();
+        };
+        let mut file = File::from(fd);
+        let mut words = Vec::new();
+        if file.rewind().is_ok() {
+            let _ = file.take(ENGINE_WORDS).read_to_end(&mut words);
+        }
+        String::from_utf8_lossy(&words).trim().to_owned()
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // After `run` the child is reaped and this finds nothing; before, it ends a run that did not come to that.
+        if self.control.is_some() {
+            self.finish();
+        }
+    }
+}
+
+/// How the conversation ended.
+enum End {
+    Outcome(Outcome),
+    Failed(wire::SetupFailure),
+    /// The other side is gone without a last word.
+    Silence,
+}
+
+struct Watch<'a> {
+    control: &'a OwnedFd,
+    signals: &'a Signals,
+    terminal: Option<Terminal>,
+    /// When the command will be killed.
+    deadline: Option<Instant>,
+    started: bool,
+    /// What serves the listeners, kept for the length of the run.
+    served: Option<Box<dyn Any>>,
+    net: Option<NetSetup>,
+}
+
+impl Watch<'_> {
+    fn until_end(&mut self, hooks: Hooks<'_>) -> Result<End, SessionError> {
+        let mut on_listeners = Some(hooks.on_listeners);
+        let mut ready = Some((hooks.on_ready, hooks.enforced));
+        loop {
+            let timeout = self
+                .deadline
+                .map(|d| d.saturating_duration_since(Instant::now()));
+            let [report, signal] = fds::poll([self.control.as_fd(), self.signals.as_fd()], timeout)
+                .map_err(errors::resources)?;
+            if signal.readable {
+                while let Some(n) = self.signals.next().map_err(errors::resources)? {
+                    if let Some(end) = self.signal(n) {
+                        return Ok(end);
+                    }
+                }
+            }
+            if report.readable {
+                let heard = wire::hear::<Report>(self.control)
+                    .map_err(|e| errors::lost(&format!("its answer makes no sense ({e})")))?;
+                let Some((report, passed)) = heard else {
+                    return Ok(End::Silence);
+                };
+                if !passed.is_empty()
+                    && let Some(serve) = on_listeners.take()
+                {
+                    let listeners = passed.into_iter().map(TcpListener::from).collect();
+                    self.served = Some(serve(listeners).map_err(errors::proxies)?);
+                }
+                match report {
+                    Report::Listeners => {}
+                    Report::Failed(failure) => return Ok(End::Failed(failure)),
+                    Report::Ready { landlock_abi } => {
+                        if let Some((on_ready, mut enforced)) = ready.take() {
+                            enforced.landlock_abi = landlock_abi;
+                            on_ready(&enforced);
+                        }
+                        self.started = true;
+                        self.order(Order::Go);
+                    }
+                    Report::NotStarted(errno) => {
+                        return Ok(End::Outcome(Outcome::NotStarted { errno }));
+                    }
+                    Report::Exited(code) => return Ok(End::Outcome(Outcome::Exited(code))),
+                    Report::Signalled(n) => return Ok(End::Outcome(Outcome::Signalled(n))),
+                    Report::Stopped(n) => self.stop_too(n),
+                }
+            }
+            if self.deadline.is_some_and(|d| d <= Instant::now()) {
+                return Ok(End::Outcome(Outcome::Signalled(libc::SIGKILL)));
+            }
+        }
+    }
+
+    /// A lost socket is noticed where it is read.
+    fn order(&self, order: Order) {
+        let _ = wire::say(self.control, &order, &[]);
+    }
+
+    /// ccbox got a signal.
+    fn signal(&mut self, n: i32) -> Option<End> {
+        let ignored = self.signals.ignored.contains(n);
+        if !self.started {
+            // Nobody is there yet to decide about it, so it has the effect it would have on the command's process.
+            return match default_action(n) {
+                DefaultAction::Terminate if !ignored => Some(End::Outcome(Outcome::Signalled(n))),
+                DefaultAction::Stop if !ignored => {
+                    self.stop(n);
+                    None
+                }
+                DefaultAction::Terminate | DefaultAction::Stop | DefaultAction::Ignore => None,
+            };
+        }
+        match n {
+            libc::SIGCONT => self.order(Order::Resume),
+            // The terminal sends these to the whole group; ccbox follows the command into the stop.
+            libc::SIGTTIN | libc::SIGTTOU => {}
+            _ => self.order(Order::Relay(n)),
+        }
+        if n == libc::SIGTERM && !ignored && self.deadline.is_none() {
+            self.deadline = Some(Instant::now() + GRACE);
+        }
+        None
+    }
+
+    /// The command stopped, so ccbox does: its parent's job control sees what it would see unwrapped.
+    fn stop_too(&mut self, n: i32) {
+        self.stop(n);
+        self.order(Order::Resume);
+    }
+
+    fn stop(&mut self, n: i32) {
+        let before = Instant::now();
+        // Comes back when continued. In an orphaned process group the kernel does not stop for terminal signals.
+        let _ = signals::raise_default(n);
+        if let Some(terminal) = &mut self.terminal {
+            terminal.resumed();
+        }
+        // Time spent stopped is not the command's.
+        if let Some(deadline) = &mut self.deadline {
+            *deadline += before.elapsed();
+        }
+    }
+}
+
+impl std::fmt::Debug for Hooks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hooks")
+            .field("enforced", &self.enforced)
+            .finish_non_exhaustive()
+    }
+}

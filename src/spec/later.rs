@@ -1,0 +1,284 @@
+//! Keys that parse now and are enforced later: each is refused where it is set (R14), never ignored.
+//!
+//! A key leaves this file when its enforcement arrives.
+
+use toml::de::DeValue;
+
+use super::SpecError;
+use super::keys::{Keys, Scalar};
+use super::reader::{Node, Reader, Table};
+use super::source::shown;
+use crate::policy::path::ListKind;
+use crate::policy::{BackendChoice, EngineChoice};
+
+/// Why a backend or an engine cannot be chosen yet.
+pub(super) fn backend_gap(backend: BackendChoice) -> Option<&'static str> {
+    match backend {
+        BackendChoice::MicroVm => Some("a VM cannot be booted by this build"),
+        BackendChoice::Auto | BackendChoice::Native | BackendChoice::None => None,
+    }
+}
+
+/// As [`backend_gap`].
+pub(super) fn engine_gap(engine: EngineChoice) -> Option<&'static str> {
+    match engine {
+        EngineChoice::Builtin | EngineChoice::Landlock => Some("this build runs bubblewrap only"),
+        EngineChoice::Auto | EngineChoice::Bwrap => None,
+    }
+}
+
+pub(super) fn engines(top: &Table<'_>, keys: &Keys) {
+    let backend = keys.backend.as_ref().and_then(|b| backend_gap(b.value));
+    if let (Some(why), Some(node)) = (backend, top.get("backend")) {
+        top.reader
+            .later("`backend = \"microvm\"`", node, Some(why), true);
+    }
+    let engine = keys.engine.as_ref().and_then(|e| engine_gap(e.value));
+    if let (Some(why), Some(node)) = (engine, top.get("engine")) {
+        let key = format!("`engine = {}`", top.reader.source.slice(&node.span()));
+        top.reader.later(&key, node, Some(why), true);
+    }
+}
+
+/// Why no list takes a pattern yet: mounts cannot hold a name that is created during the run (R32).
+const GLOBS: &str = "name globs need the creation broker, which this build does not have";
+
+/// A name glob, or a deny_read pattern.
+pub(super) fn pattern(reader: &Reader<'_>, what: &str, node: &Node<'_>, kind: ListKind) {
+    let typed = reader.source.slice(&node.span());
+    let typed = typed.trim_matches(['"', '\'']);
+    reader.later(&format!("`{typed}` in `{what}`"), node, Some(GLOBS), true);
+    let plain = |t: &str| !t.is_empty() && !t.contains(['*', '?', '[']);
+    let hint = match typed.strip_suffix("/**") {
+        Some(dir) if plain(dir) => format!("write `./{dir}` for that directory beside the spec"),
+        None if kind == ListKind::DenyWrite && plain(typed) => {
+            format!("write `./{typed}` for that one file beside the spec")
+        }
+        _ => return,
+    };
+    if let Some(last) = reader.later.borrow_mut().last_mut() {
+        last.error.hint = Some(hint);
+    }
+}
+
+pub(super) fn allow_create(fs: &Table<'_>) {
+    refuse_non_empty(
+        fs,
+        "allow_create",
+        Some("there are no built-in name globs to except from yet"),
+    );
+}
+
+pub(super) fn network(net: &Table<'_>) -> Result<(), SpecError> {
+    let reader = net.reader;
+    if let (Some(strict), Some(node)) = (net.bool("strict_allowlist")?, net.get("strict_allowlist"))
+        && !strict.value
+    {
+        return Err(reader
+            .error(
+                node.span(),
+                "`network.strict_allowlist = false` would ask about unlisted hosts, and there is nobody to ask",
+            )
+            .with_hint("add the hosts to `network.allowed_domains`"));
+    }
+    net.strings("allow_unix_sockets")?;
+    let sockets = "unix sockets cannot be decided by path in this build, all are closed";
+    refuse_non_empty(net, "allow_unix_sockets", Some(sockets));
+    if net.bool("allow_all_unix_sockets")?.is_some_and(|a| a.value) {
+        refuse(net, "allow_all_unix_sockets", Some(sockets), false);
+    }
+    if let Some(node) = net.get("access_log") {
+        let text = reader.text_or_empty("network.access_log", node, true)?;
+        if !text.value.is_empty() {
+            refuse(net, "access_log", None, false);
+        }
+    }
+    for key in ["http_proxy_port", "socks_proxy_port"] {
+        if let Some(port) = net.count(key)?
+            && let Some(node) = net.get(key)
+        {
+            check_port(reader, key, node, port.value)?;
+            refuse(net, key, None, false);
+        }
+    }
+    transparent_ports(net)?;
+    if let Some(node) = net.get("tls_terminate") {
+        if !node.get_ref().is_table() {
+            return Err(reader.wrong_type("network.tls_terminate", "a table", node));
+        }
+        reader.later("`network.tls_terminate`", node, None, false);
+    }
+    Ok(())
+}
+
+/// The default is accepted; another list is refused until connections are caught without a proxy variable.
+fn transparent_ports(net: &Table<'_>) -> Result<(), SpecError> {
+    let Some(node) = net.entry("transparent_ports") else {
+        return Ok(());
+    };
+    let mut ports = Vec::new();
+    for item in net.items("transparent_ports", "ports")? {
+        let DeValue::Integer(number) = item.get_ref() else {
+            return Err(net.reader.wrong_type(
+                "network.transparent_ports",
+                "a list of ports",
+                item,
+            ));
+        };
+        // What does not fit is as wrong as port 0.
+        let port =
+            u64::from_str_radix(&number.as_str().replace('_', ""), number.radix()).unwrap_or(0);
+        check_port(net.reader, "transparent_ports", item, port)?;
+        ports.push(port);
+    }
+    if ports != [22, 80, 443] {
+        net.reader
+            .later("`network.transparent_ports`", node, None, false);
+    }
+    Ok(())
+}
+
+fn check_port(reader: &Reader<'_>, key: &str, node: &Node<'_>, port: u64) -> Result<(), SpecError> {
+    if (1..=65535).contains(&port) {
+        return Ok(());
+    }
+    Err(reader.error(
+        node.span(),
+        format!("`network.{key}` must be a port from 1 to 65535"),
+    ))
+}
+
+/// `[exec]`: the block of writable trees is Seatbelt's so far.
+pub(super) fn exec(table: &Table<'_>) -> Result<Scalar<bool>, SpecError> {
+    table.strings("deny")?;
+    if table.entry("deny").is_some_and(is_set) {
+        refuse(table, "deny", None, true);
+    }
+    let deny_writable = table.bool("deny_writable")?;
+    if !table.reader.macos && deny_writable.as_ref().is_some_and(|d| d.value) {
+        let why = "this build cannot stop programs in writable trees from being executed on Linux";
+        refuse(table, "deny_writable", Some(why), true);
+    }
+    Ok(deny_writable)
+}
+
+/// `[limits]`: only the size of the private /tmp is held.
+pub(super) fn limits(table: &Table<'_>) -> Result<Scalar<u64>, SpecError> {
+    table.size("memory")?;
+    for key in ["memory", "pids", "cpu_seconds", "files", "wall_seconds"] {
+        if key != "memory" {
+            table.count(key)?;
+        }
+        refuse(table, key, None, true);
+    }
+    table.size("tmp")
+}
+
+/// Whole tables of later work, read strictly and refused where they say something.
+pub(super) fn tables(top: &Table<'_>) -> Result<(), SpecError> {
+    if let Some(linux) = top.table("linux", "linux")?
+        && linux.bool("weaker_nested")?.is_some_and(|w| w.value)
+    {
+        refuse(&linux, "weaker_nested", None, false);
+    }
+    if let Some(commands) = top.table("commands", "commands")? {
+        commands.strings("excluded")?;
+        refuse_non_empty(&commands, "excluded", None);
+    }
+    if let Some(credentials) = top.table("credentials", "credentials")? {
+        self::credentials(&credentials)?;
+    }
+    Ok(())
+}
+
+fn credentials(table: &Table<'_>) -> Result<(), SpecError> {
+    if table
+        .bool("allow_plaintext_inject")?
+        .is_some_and(|a| a.value)
+    {
+        refuse(table, "allow_plaintext_inject", None, false);
+    }
+    if let Some(sigv4) = table.table("sigv4", "credentials.sigv4")? {
+        for key in ["streaming", "presigned", "sigv4a"] {
+            sigv4.choice(key, &[("passthrough", ())])?;
+            refuse(&sigv4, key, None, false);
+        }
+    }
+    for (key, name) in [
+        ("files", "credentials.files"),
+        ("env_vars", "credentials.env_vars"),
+        ("aws_pairs", "credentials.aws_pairs"),
+    ] {
+        for (entry, node) in table.tables(key, name)? {
+            let mode = credential(&entry, key)?;
+            // A mask lets more out than a deny: only the deny tightens.
+            table.reader.later(
+                &format!("`{name}`"),
+                node,
+                None,
+                mode != Some(Credential::Mask) && key != "aws_pairs",
+            );
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Credential {
+    Deny,
+    Mask,
+}
+
+/// Reads one entry, so that a typing mistake is named before the refusal.
+fn credential(entry: &Table<'_>, kind: &str) -> Result<Option<Credential>, SpecError> {
+    if kind == "aws_pairs" {
+        for key in [
+            "access_key_id_var",
+            "secret_access_key_var",
+            "session_token_var",
+        ] {
+            entry.string(key)?;
+        }
+        return Ok(None);
+    }
+    entry.string(if kind == "files" { "path" } else { "name" })?;
+    entry.string("extract")?;
+    entry.choice("decode", &[("jwt", ())])?;
+    entry.strings("mask_claims")?;
+    entry.strings("inject_hosts")?;
+    entry.choice(
+        "on_extract_no_match",
+        &[("warn", ()), ("deny", ()), ("error", ())],
+    )?;
+    entry.bool("mask_duplicates")?;
+    let modes = [("deny", Credential::Deny), ("mask", Credential::Mask)];
+    Ok(entry.choice("mode", &modes)?.map(|m| m.value))
+}
+
+fn refuse_non_empty(table: &Table<'_>, key: &'static str, why: Option<&str>) {
+    if table.entry(key).is_some_and(is_set) {
+        refuse(table, key, why, false);
+    }
+}
+
+fn is_set(node: &Node<'_>) -> bool {
+    !matches!(node.get_ref(), DeValue::Array(items) if items.is_empty())
+}
+
+/// Refuses a key that is set at all.
+fn refuse(table: &Table<'_>, key: &'static str, why: Option<&str>, tightens: bool) {
+    if let Some(node) = table.entry(key) {
+        let what = format!("`{}`", table.path(key));
+        table.reader.later(&what, node, why, tightens);
+    }
+}
+
+/// A pattern on the command line.
+pub(super) fn pattern_flag(flag: &str, value: &std::ffi::OsStr) -> SpecError {
+    let typed = shown(&value.to_string_lossy());
+    let error = SpecError::plain(format!("`{flag} {typed}` is not supported yet: {GLOBS}"));
+    if typed.contains(['*', '?', '[']) {
+        return error;
+    }
+    error.with_hint(&format!("write `{flag} ./{typed}` for that one file"))
+}

@@ -1,0 +1,310 @@
+//! Descriptors: close-on-exec, memory files, packet sockets that carry descriptors.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Seek, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag};
+use nix::poll::{PollFd, PollFlags, PollTimeout};
+use nix::sys::memfd::MFdFlags;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType,
+};
+use nix::sys::stat::{FileStat, SFlag};
+
+/// The most descriptors one message may carry; the kernel's own limit is 253 (SCM_MAX_FD).
+pub const MAX_PASSED: usize = 64;
+
+/// What a descriptor refers to, as far as the rules for inherited descriptors care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A directory: a way round every mount (`openat` on it).
+    Directory,
+    /// A pipe or FIFO.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// Anything else.
+    Other,
+}
+
+/// Kind of an open descriptor number.
+pub fn kind(fd: RawFd) -> io::Result<Kind> {
+    let stat = stat(fd)?;
+    Ok(
+        match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
+            SFlag::S_IFDIR => Kind::Directory,
+            SFlag::S_IFIFO => Kind::Pipe,
+            SFlag::S_IFSOCK => Kind::Socket,
+            _ => Kind::Other,
+        },
+    )
+}
+
+/// fstat(2) on a descriptor number that may be closed.
+fn stat(fd: RawFd) -> io::Result<FileStat> {
+    Ok(nix::sys::stat::fstat(borrow(fd)?)?)
+}
+
+/// Borrows a descriptor number for the length of one call.
+fn borrow(fd: RawFd) -> io::Result<BorrowedFd<'static>> {
+    if fd < 0 {
+        return Err(Errno::EBADF.into());
+    }
+    // SAFETY: `borrow_raw` requires a number other than -1 (checked) that stays open while borrowed. The borrow
+    // never leaves this module and lives for one system call, which answers EBADF where the number is not open;
+    // nothing is dereferenced or closed through it.
+    Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
+/// Takes ownership of a descriptor that this process inherited under a known number.
+pub fn adopt(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 3 {
+        return Err(Errno::EBADF.into());
+    }
+    nix::fcntl::fcntl(borrow(fd)?, FcntlArg::F_GETFD)?;
+    // SAFETY: `from_raw_fd` requires an open descriptor (F_GETFD succeeded) without another owner: it was inherited
+    // through execve, so no Rust value of this process can own it, and each number is adopted once by its one user.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Marks every descriptor from `first` on close-on-exec.
+pub fn close_on_exec_from(first: RawFd) -> io::Result<()> {
+    match close_range(first, RawFd::MAX, libc::CLOSE_RANGE_CLOEXEC) {
+        Ok(()) => Ok(()),
+        // CLOSE_RANGE_CLOEXEC is Linux 5.11, close_range itself 5.9.
+        Err(Errno::EINVAL | Errno::ENOSYS) => {
+            for fd in open_numbers()? {
+                if fd >= first {
+                    set_inheritable_number(fd, false)?;
+                }
+            }
+            Ok(())
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Closes every descriptor above 2 that is not in `keep`.
+pub fn close_all_except(keep: &[RawFd]) -> io::Result<()> {
+    let mut keep: Vec<RawFd> = keep.iter().copied().filter(|fd| *fd > 2).collect();
+    keep.sort_unstable();
+    keep.dedup();
+    let mut from = 3;
+    for fd in keep.iter().copied().chain(std::iter::once(RawFd::MAX)) {
+        if from < fd {
+            let last = if fd == RawFd::MAX { fd } else { fd - 1 };
+            match close_range(from, last, 0) {
+                Ok(()) => {}
+                Err(Errno::ENOSYS) => {
+                    for open in open_numbers()? {
+                        if open >= from && open <= last {
+                            close_number(open);
+                        }
+                    }
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+        from = fd.saturating_add(1);
+    }
+    Ok(())
+}
+
+/// close_range(2).
+fn close_range(first: RawFd, last: RawFd, flags: libc::c_uint) -> Result<(), Errno> {
+    // SAFETY: close_range takes three integers and touches no memory of ours. With flags 0 it closes descriptors,
+    // which is sound only while no Rust value owns one of them: `close_all_except` is called by a freshly executed or
+    // forked process that keeps exactly the descriptors it owns.
+    let r = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+    Errno::result(r).map(drop)
+}
+
+/// close(2) on a number nobody owns.
+fn close_number(fd: RawFd) {
+    // SAFETY: as in `close_range`: the number has no owner in this process.
+    unsafe { libc::close(fd) };
+}
+
+/// Numbers of all open descriptors, from /proc.
+pub fn open_numbers() -> io::Result<Vec<RawFd>> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        if let Some(fd) = entry?.file_name().to_str().and_then(|n| n.parse().ok()) {
+            all.push(fd);
+        }
+    }
+    Ok(all)
+}
+
+/// Sets or clears close-on-exec on an inherited number.
+pub fn set_inheritable_number(fd: RawFd, inheritable: bool) -> io::Result<()> {
+    let flags = if inheritable {
+        FdFlag::empty()
+    } else {
+        FdFlag::FD_CLOEXEC
+    };
+    match nix::fcntl::fcntl(borrow(fd)?, FcntlArg::F_SETFD(flags)) {
+        Ok(_) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Clears close-on-exec.
+pub fn set_inheritable(fd: &OwnedFd) -> io::Result<()> {
+    set_inheritable_number(fd.as_raw_fd(), true)
+}
+
+/// A file in memory that holds `content`, positioned at its start, close-on-exec.
+pub fn memory_file(name: &std::ffi::CStr, content: &[u8]) -> io::Result<OwnedFd> {
+    // Never executable where the kernel can say so (6.3); vm.memfd_noexec = 2 refuses one without the flag.
+    let noexec = MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
+    let fd = match nix::sys::memfd::memfd_create(name, MFdFlags::MFD_CLOEXEC | noexec) {
+        Err(Errno::EINVAL) => nix::sys::memfd::memfd_create(name, MFdFlags::MFD_CLOEXEC)?,
+        other => other?,
+    };
+    let mut file = File::from(fd);
+    if !content.is_empty() {
+        file.write_all(content)?;
+        file.rewind()?;
+    }
+    Ok(file.into())
+}
+
+/// This executable, whatever its path has become: a descriptor for `/proc/self/fd/N`.
+pub fn self_executable() -> io::Result<OwnedFd> {
+    Ok(nix::fcntl::open(
+        c"/proc/self/exe",
+        OFlag::O_PATH | OFlag::O_CLOEXEC,
+        nix::sys::stat::Mode::empty(),
+    )?)
+}
+
+/// A copy of `fd` above the standard descriptors, close-on-exec.
+pub fn duplicate(fd: impl AsFd) -> io::Result<OwnedFd> {
+    fd.as_fd().try_clone_to_owned()
+}
+
+/// A connected pair of packet sockets, both close-on-exec.
+pub fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(nix::sys::socket::socketpair(
+        AddressFamily::Unix,
+        SockType::SeqPacket,
+        None,
+        SockFlag::SOCK_CLOEXEC,
+    )?)
+}
+
+/// Sends one packet with descriptors. A peer that is gone is an error, never SIGPIPE.
+pub fn send(socket: &OwnedFd, bytes: &[u8], fds: &[RawFd]) -> io::Result<()> {
+    let control: &[ControlMessage] = if fds.is_empty() {
+        &[]
+    } else {
+        &[ControlMessage::ScmRights(fds)]
+    };
+    loop {
+        match nix::sys::socket::sendmsg::<()>(
+            socket.as_raw_fd(),
+            &[IoSlice::new(bytes)],
+            control,
+            MsgFlags::MSG_NOSIGNAL,
+            None,
+        ) {
+            Ok(_) => return Ok(()),
+            Err(Errno::EINTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// Receives one packet; `None` is the end of the conversation. Received descriptors are close-on-exec.
+pub fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(usize, Vec<OwnedFd>)>> {
+    let mut control = nix::cmsg_space!([RawFd; MAX_PASSED]);
+    let mut slices = [IoSliceMut::new(buffer)];
+    let message = loop {
+        match nix::sys::socket::recvmsg::<()>(
+            socket.as_raw_fd(),
+            &mut slices,
+            Some(&mut control),
+            MsgFlags::MSG_CMSG_CLOEXEC,
+        ) {
+            // ECONNRESET says once that the peer closed with data of ours unread; what it had sent before is still
+            // there to be read, and then the end (unix_release_sock in net/unix/af_unix.c).
+            Err(Errno::EINTR | Errno::ECONNRESET) => {}
+            other => break other?,
+        }
+    };
+    let mut fds = Vec::new();
+    for part in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(numbers) = part {
+            // SAFETY: `from_raw_fd` requires open, unowned descriptors: the kernel has just installed these in our
+            // table for this message, and this is the only place that sees their numbers.
+            fds.extend(
+                numbers
+                    .into_iter()
+                    .map(|n| unsafe { OwnedFd::from_raw_fd(n) }),
+            );
+        }
+    }
+    if message
+        .flags
+        .intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC)
+    {
+        return Err(Errno::EMSGSIZE.into());
+    }
+    if message.bytes == 0 && fds.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some((message.bytes, fds)))
+}
+
+/// What poll(2) saw on one descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ready {
+    /// Something to read, the end included.
+    pub readable: bool,
+    /// The other side is gone.
+    pub hung_up: bool,
+}
+
+/// Waits for input (or the end) on any of the descriptors; `None` waits without limit. A signal is no event.
+pub fn poll<const N: usize>(
+    fds: [BorrowedFd<'_>; N],
+    timeout: Option<std::time::Duration>,
+) -> io::Result<[Ready; N]> {
+    let mut set = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+    let timeout = match timeout {
+        None => PollTimeout::NONE,
+        // Rounded up, so that a caller never spins through the last part of a millisecond.
+        Some(t) => {
+            let ms = t
+                .as_millis()
+                .saturating_add(u128::from(t.subsec_nanos() % 1_000_000 != 0));
+            PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX)
+        }
+    };
+    match nix::poll::poll(&mut set, timeout) {
+        Ok(_) => {}
+        Err(Errno::EINTR) => {
+            return Ok([Ready {
+                readable: false,
+                hung_up: false,
+            }; N]);
+        }
+        Err(e) => return Err(e.into()),
+    }
+    Ok(set.map(|fd| {
+        let seen = fd.revents().unwrap_or(PollFlags::empty());
+        let hung_up = seen.intersects(PollFlags::POLLHUP | PollFlags::POLLERR);
+        Ready {
+            readable: seen.contains(PollFlags::POLLIN) || hung_up,
+            hung_up,
+        }
+    }))
+}
+
+/// Makes `fd` the standard error of this process.
+pub fn replace_stderr(fd: &OwnedFd) -> io::Result<()> {
+    Ok(nix::unistd::dup2_stderr(fd)?)
+}

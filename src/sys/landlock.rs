@@ -1,0 +1,146 @@
+//! Landlock: rulesets through the `landlock` crate; by hand the ABI number, which it does not tell.
+
+#[cfg(target_os = "linux")]
+pub use linux::Ruleset;
+#[cfg(not(target_os = "linux"))]
+pub use none::Ruleset;
+
+/// What a ruleset takes away unless a rule gives it back. WRITE_FILE and REFER always are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handled {
+    /// TRUNCATE (ABI 3).
+    pub truncate: bool,
+    /// Signals to, and abstract sockets of, processes outside the domain (ABI 6).
+    pub scopes: bool,
+}
+
+/// The Landlock ABI of the running kernel, found by asking for it; 0 where there is none or it may not be used.
+///
+/// Lists under /sys are not consulted: securityfs is often not mounted.
+#[cfg(target_os = "linux")]
+pub fn abi() -> i32 {
+    const CREATE_RULESET_VERSION: u32 = 1;
+    // SAFETY: with LANDLOCK_CREATE_RULESET_VERSION the attribute pointer must be null and the size 0; no memory is touched and no
+    // descriptor is made (landlock_create_ruleset(2)).
+    let version = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<libc::c_void>(),
+            0usize,
+            CREATE_RULESET_VERSION,
+        )
+    };
+    i32::try_from(version).unwrap_or(0).max(0)
+}
+
+/// There is no Landlock here.
+#[cfg(not(target_os = "linux"))]
+pub fn abi() -> i32 {
+    0
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::io;
+    use std::os::fd::OwnedFd;
+
+    use landlock::{
+        AccessFs, AddRuleError, AddRulesError, BitFlags, CompatLevel, Compatible, PathBeneath,
+        RestrictSelfError, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+    };
+
+    use super::Handled;
+
+    /// A ruleset under construction; a close-on-exec descriptor.
+    #[derive(Debug)]
+    pub struct Ruleset {
+        created: RulesetCreated,
+        write: BitFlags<AccessFs>,
+    }
+
+    impl Ruleset {
+        /// Everything in `handled` or nothing: the crate's best effort is switched off, the caller knows the ABI.
+        pub fn new(handled: Handled) -> io::Result<Self> {
+            let mut write = BitFlags::from(AccessFs::WriteFile);
+            if handled.truncate {
+                write |= AccessFs::Truncate;
+            }
+            let mut ruleset = landlock::Ruleset::default()
+                .set_compatibility(CompatLevel::HardRequirement)
+                .handle_access(write | AccessFs::Refer)
+                .map_err(io::Error::other)?;
+            if handled.scopes {
+                ruleset = ruleset
+                    .scope(Scope::Signal | Scope::AbstractUnixSocket)
+                    .map_err(io::Error::other)?;
+            }
+            let created = ruleset.create().map_err(io::Error::other)?;
+            Ok(Self { created, write })
+        }
+
+        /// Files at or below this object may be opened for writing and truncated.
+        pub fn allow_write(&mut self, object: OwnedFd) -> io::Result<()> {
+            let access = self.write;
+            self.allow(object, access)
+        }
+
+        /// Files below this directory may be moved and linked to other directories.
+        pub fn allow_refer(&mut self, directory: OwnedFd) -> io::Result<()> {
+            self.allow(directory, AccessFs::Refer.into())
+        }
+
+        fn allow(&mut self, object: OwnedFd, access: BitFlags<AccessFs>) -> io::Result<()> {
+            match (&mut self.created).add_rule(PathBeneath::new(object, access)) {
+                Ok(_) => Ok(()),
+                Err(RulesetError::AddRules(AddRulesError::Fs(AddRuleError::AddRuleCall {
+                    source,
+                    ..
+                }))) => Err(source),
+                Err(error) => Err(io::Error::other(error)),
+            }
+        }
+
+        /// Restricts the calling thread and everything it starts, with no_new_privs. Allocates nothing on success.
+        pub fn restrict_self(&self) -> io::Result<()> {
+            match self.created.try_clone()?.restrict_self() {
+                Ok(_) => Ok(()),
+                Err(RulesetError::RestrictSelf(
+                    RestrictSelfError::SetNoNewPrivsCall { source, .. }
+                    | RestrictSelfError::RestrictSelfCall { source, .. },
+                )) => Err(source),
+                Err(error) => Err(io::Error::other(error)),
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod none {
+    use std::io;
+    use std::os::fd::OwnedFd;
+
+    use super::Handled;
+
+    /// There are no rulesets here: `new` always fails.
+    #[derive(Debug)]
+    pub struct Ruleset(std::convert::Infallible);
+
+    impl Ruleset {
+        /// Unsupported.
+        pub fn new(_handled: Handled) -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        /// Never called.
+        pub fn allow_write(&mut self, _object: OwnedFd) -> io::Result<()> {
+            match self.0 {}
+        }
+        /// Never called.
+        pub fn allow_refer(&mut self, _directory: OwnedFd) -> io::Result<()> {
+            match self.0 {}
+        }
+        /// Never called.
+        pub fn restrict_self(&self) -> io::Result<()> {
+            match self.0 {}
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What a process does inside namespaces it has just entered.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use nix::mount::MsFlags;
+
+/// Maps the caller's own ids onto themselves in a user namespace just entered (user_namespaces(7)).
+pub fn map_own_ids(uid: u32, gid: u32) -> io::Result<()> {
+    // An unprivileged gid_map needs setgroups denied first, since 3.19.
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
+    std::fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
+}
+
+/// Mounts of this mount namespace no longer propagate anywhere.
+pub fn make_mounts_private() -> io::Result<()> {
+    let none: Option<&Path> = None;
+    Ok(nix::mount::mount(
+        none,
+        "/",
+        none,
+        MsFlags::MS_REC | MsFlags::MS_PRIVATE,
+        none,
+    )?)
+}
+
+/// A fresh /proc over the old one (needs a process namespace of one's own).
+pub fn mount_proc() -> io::Result<()> {
+    let none: Option<&Path> = None;
+    Ok(nix::mount::mount(
+        Some("proc"),
+        "/proc",
+        Some("proc"),
+        MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC,
+        none,
+    )?)
+}
+
+/// An overlay of `lower` (read-only) and `upper` (writable) at `at`; inside a user namespace, hence `userxattr` (5.11).
+pub fn mount_overlay(lower: &Path, upper: &Path, work: &Path, at: &Path) -> io::Result<()> {
+    let mut data = b"userxattr,lowerdir=".to_vec();
+    escape_into(&mut data, lower);
+    data.extend_from_slice(b",upperdir=");
+    escape_into(&mut data, upper);
+    data.extend_from_slice(b",workdir=");
+    escape_into(&mut data, work);
+    let data = std::ffi::CString::new(data)?;
+    Ok(nix::mount::mount(
+        Some("overlay"),
+        at,
+        Some("overlay"),
+        MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
+        Some(data.as_c_str()),
+    )?)
+}
+
+/// overlayfs options end at `,`, lower layers are separated by `:`; both and the backslash take a backslash
+/// (Documentation/filesystems/overlayfs.rst).
+fn escape_into(data: &mut Vec<u8>, path: &Path) {
+    for byte in path.as_os_str().as_bytes() {
+        if matches!(byte, b',' | b':' | b'\\') {
+            data.push(b'\\');
+        }
+        data.push(*byte);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlay_paths_are_escaped() {
+        let mut data = Vec::new();
+        escape_into(&mut data, Path::new("/a b/c,d:e\\f"));
+        assert_eq!(data, b"/a b/c\\,d\\:e\\\\f");
+    }
+}

@@ -1,0 +1,144 @@
+//! `box [OPTIONS] -- CMD…`: a run with a hand-made invocation.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ccbox::backend::{Engine, EngineArg, InnerPlan, Invocation, NetSetup};
+use ccbox::exit::Failure;
+use ccbox::session::{self, Outcome, SessionConfig};
+
+pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
+    let mut net = NetSetup::PreStage;
+    let mut engine = Engine::Bwrap {
+        program: "/usr/bin/bwrap".into(),
+        version: Some("bubblewrap 0.8.0".into()),
+    };
+    let mut cwd = std::env::current_dir().unwrap();
+    let mut keep_fds = Vec::new();
+    let mut pins = Vec::new();
+    let mut serve = false;
+    let mut extra = Vec::new();
+    let mut args = args.into_iter();
+    let command: Vec<OsString> = loop {
+        let arg = args.next().expect("--");
+        let mut value = || args.next().expect("value");
+        match arg.to_str().unwrap() {
+            "--" => break args.collect(),
+            "--inner" => net = NetSetup::Inner,
+            "--host" => net = NetSetup::Host,
+            "--none" => engine = Engine::None,
+            "--bwrap" => {
+                engine = Engine::Bwrap {
+                    program: value().into(),
+                    version: None,
+                }
+            }
+            "--cwd" => cwd = value().into(),
+            "--keep-fd" => keep_fds.push(value().to_str().unwrap().parse().unwrap()),
+            "--pin" => pins.push((PathBuf::from(value()), 1, 1)),
+            "--serve" => serve = true,
+            "--arg" => extra.push(EngineArg::Text(value())),
+            other => panic!("{other}"),
+        }
+    };
+    let ws = cwd.clone();
+    let text = |s: &str| EngineArg::Text(s.into());
+    let mut engine_args: Vec<EngineArg> = [
+        "--unshare-user",
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+        "--die-with-parent",
+        "--as-pid-1",
+        "--cap-drop",
+        "ALL",
+        "--disable-userns",
+        "--ro-bind",
+        "/",
+        "/",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+        "--tmpfs",
+        "/tmp",
+    ]
+    .iter()
+    .map(|s| text(s))
+    .collect();
+    if net == NetSetup::Inner {
+        engine_args.push(text("--unshare-net"));
+    }
+    if ws.is_dir() {
+        for a in [
+            text("--bind"),
+            EngineArg::Text(ws.clone().into()),
+            EngineArg::Text(ws.into()),
+        ] {
+            engine_args.push(a);
+        }
+    }
+    engine_args.extend([
+        text("--ro-bind-data"),
+        EngineArg::Data(b"generated\n".to_vec()),
+        text("/tmp/generated"),
+    ]);
+    engine_args.extend(extra);
+    engine_args.extend([text("--chdir"), text("/")]);
+    let invocation = Invocation {
+        engine,
+        args: engine_args,
+        inner: InnerPlan {
+            argv: command,
+            env: std::env::vars_os().collect(),
+            cwd,
+            pins,
+            writable: Vec::new(),
+            keep_fds: Vec::new(),
+            confine: false,
+            listen: Vec::new(),
+            ignored_signals: Vec::new(),
+            unix_sockets: false,
+            open_network: false,
+        },
+        overlays: Vec::new(),
+    };
+    let config = SessionConfig {
+        net,
+        listen: vec![3128],
+        keep_fds,
+        state_dirs: Vec::new(),
+        on_listeners: Box::new(move |listeners| {
+            if serve {
+                for listener in listeners {
+                    std::thread::spawn(move || {
+                        use std::io::Write;
+                        while let Ok((mut peer, _)) = listener.accept() {
+                            let _ = peer.write_all(b"served\n");
+                        }
+                    });
+                }
+            }
+            Ok(Box::new(()))
+        }),
+        on_ready: Box::new(|_| {}),
+    };
+    match session::run(invocation, config) {
+        Ok(Outcome::Exited(code)) => ExitCode::from(code),
+        Ok(Outcome::Signalled(n)) => ExitCode::from(session::die_as(n)),
+        Ok(Outcome::NotStarted { errno }) => {
+            eprintln!("ccbox: error: cannot execute: errno {errno}");
+            ExitCode::from(if errno == libc::ENOENT { 127 } else { 126 })
+        }
+        Err(e) => {
+            eprintln!(
+                "ccbox: error: {e}; hint: {:?}; retry: {:?}",
+                e.hint(),
+                e.retry
+            );
+            ExitCode::from(e.exit_code())
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Rules about the source itself, stated in ARCHITECTURE.md as absences.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Which module may use which. A module may always use itself; `exit` and `policy` depend on nothing.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("exit", &[]),
+    ("policy", &[]),
+    ("sys", &[]),
+    ("report", &["exit"]),
+    ("host", &["exit", "sys"]),
+    ("spec", &["exit", "policy", "host"]),
+    ("plan", &["exit", "policy", "host"]),
+    ("backend", &["exit", "policy", "host", "plan"]),
+    ("proxy", &["exit", "policy", "report", "sys"]),
+    ("broker", &["exit", "policy", "plan", "report", "sys"]),
+    ("session", &["exit", "backend", "proxy", "report", "sys"]),
+    (
+        "cli",
+        &[
+            "exit", "policy", "spec", "host", "plan", "backend", "proxy", "report", "session",
+            "sys",
+        ],
+    ),
+    ("main", &["cli", "session", "host"]),
+    ("lib", &[]),
+];
+
+struct Source {
+    /// Path below `src/`.
+    name: String,
+    /// First component without `.rs`.
+    module: String,
+    text: String,
+    /// `tests.rs`, `…/tests/…`, `fixtures.rs`: compiled for tests only.
+    tests_only: bool,
+}
+
+impl Source {
+    /// The file without comments and without what `#[cfg(test)] mod … { }` holds at its end; line numbers stay.
+    fn code(&self) -> Vec<(usize, String)> {
+        let mut out = Vec::new();
+        let mut pending = false;
+        for (n, line) in self.text.lines().enumerate() {
+            if pending
+                && line.trim_start().starts_with("mod ")
+                && line.trim_end().ends_with('{')
+                && !line.starts_with(' ')
+            {
+                break;
+            }
+            pending = line.trim() == "#[cfg(test)]";
+            out.push((n + 1, without_comment(line)));
+        }
+        out
+    }
+}
+
+/// Cuts `// …`, and blanks string literals so that words in them do not count. Good enough for formatted code.
+fn without_comment(line: &str) -> String {
+    let mut out = String::new();
+    let mut in_text = false;
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if in_text => {
+                chars.next();
+            }
+            '\'' if !in_text && chars.clone().nth(1) == Some('\'') => {
+                chars.nth(1);
+            }
+            '"' => in_text = !in_text,
+            '/' if !in_text && chars.peek() == Some(&'/') => break,
+            _ if in_text => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    walk(&root, &mut found);
+    assert!(found.len() > 20);
+    found
+        .into_iter()
+        .map(|path| {
+            let below = path.strip_prefix(&root).unwrap();
+            let name = below.to_str().unwrap().to_owned();
+            let first = below
+                .components()
+                .next()
+                .unwrap()
+                .as_os_str()
+                .to_str()
+                .unwrap();
+            Source {
+                module: first.trim_end_matches(".rs").to_owned(),
+                tests_only: name.ends_with("/tests.rs")
+                    || name.contains("/tests/")
+                    || name.ends_with("/fixtures.rs"),
+                text: std::fs::read_to_string(&path).unwrap(),
+                name,
+            }
+        })
+        .collect()
+}
+
+fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            walk(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Modules named by `crate::x`, `crate::{x, y}` and, in the binary, `ccbox::x`.
+fn uses(line: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    for root in ["crate::", "ccbox::"] {
+        for (at, _) in line.match_indices(root) {
+            let rest = &line[at + root.len()..];
+            let list = rest
+                .strip_prefix('{')
+                .map_or(rest, |l| l.split('}').next().unwrap());
+            let many = rest.starts_with('{');
+            for item in list.split(',').take(if many { usize::MAX } else { 1 }) {
+                let word: String = item
+                    .trim()
+                    .chars()
+                    .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+                    .collect();
+                if !word.is_empty() {
+                    out.push(word);
+                }
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn modules_depend_in_one_direction() {
+    let allowed: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for s in sources().iter().filter(|s| !s.tests_only) {
+        let may = allowed
+            .get(s.module.as_str())
+            .unwrap_or_else(|| panic!("{} is in no row of MAY_USE", s.name));
+        for (n, line) in s.code() {
+            for used in uses(&line) {
+                if used != s.module && !may.contains(&used.as_str()) {
+                    wrong.push(format!(
+                        "src/{}:{n}: {} may not use {used}",
+                        s.name, s.module
+                    ));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn policy_touches_neither_files_nor_environment_nor_clock() {
+    let mut wrong = Vec::new();
+    for s in sources()
+        .iter()
+        .filter(|s| s.module == "policy" && !s.tests_only)
+    {
+        for (n, line) in s.code() {
+            for word in [
+                "std::fs",
+                "std::env",
+                "std::process",
+                "SystemTime",
+                "Instant",
+                "nix::",
+                "libc::",
+            ] {
+                if has_word(&line, word) {
+                    wrong.push(format!("src/{}:{n}: {word}", s.name));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// `word` not as the tail of a longer one (`nix::` in `unix::`).
+fn has_word(line: &str, word: &str) -> bool {
+    line.match_indices(word)
+        .any(|(at, _)| !line[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
+}
+
+#[test]
+fn unsafe_is_in_sys_only_and_every_block_says_why() {
+    let mut wrong = Vec::new();
+    let mut blocks = 0;
+    for s in sources() {
+        let lines: Vec<&str> = s.text.lines().collect();
+        for (n, line) in lines.iter().enumerate() {
+            let code = without_comment(line);
+            let is_unsafe = code
+                .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+                .any(|word| word == "unsafe");
+            if !is_unsafe {
+                continue;
+            }
+            blocks += 1;
+            if s.module != "sys" {
+                wrong.push(format!("src/{}:{}: unsafe outside sys", s.name, n + 1));
+            }
+            if !says_why(&lines[..n]) {
+                wrong.push(format!("src/{}:{}: no SAFETY comment", s.name, n + 1));
+            }
+        }
+    }
+    assert!(blocks > 0 && wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The comment stands directly above, or above the statement or function the block is part of.
+fn says_why(above: &[&str]) -> bool {
+    for line in above.iter().rev() {
+        let line = line.trim();
+        if line.contains("SAFETY:") || line.contains("# Safety") {
+            return true;
+        }
+        // A line in the middle of the statement the block is part of.
+        let ended = line.is_empty() || line.ends_with([';', '{', '}']);
+        let goes_on = line.starts_with("//") || line.starts_with("#[") || !ended;
+        if !goes_on {
+            return false;
+        }
+    }
+    false
+}
+
+#[test]
+fn platforms_are_told_apart_in_sys_and_host_only() {
+    let mut wrong = Vec::new();
+    for s in sources() {
+        if ["sys", "host"].contains(&s.module.as_str()) {
+            continue;
+        }
+        for (n, line) in s.code() {
+            if line.contains("target_os")
+                || line.contains("cfg(unix)")
+                || line.contains("cfg(linux)")
+            {
+                wrong.push(format!("src/{}:{n}", s.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn only_report_writes_to_standard_streams() {
+    let mut wrong = Vec::new();
+    for s in sources().iter().filter(|s| !s.tests_only) {
+        for (n, line) in s.code() {
+            for word in ["println!", "eprintln!", "print!(", "eprint!(", "dbg!("] {
+                if line.contains(word) {
+                    wrong.push(format!("src/{}:{n}: {word}", s.name));
+                }
+            }
+            // As a value to hand on (its descriptor) it is harmless; `.lock()` and writing are what counts.
+            let writes = [
+                "stderr().lock",
+                "stdout().lock",
+                "stderr().write",
+                "stdout().write",
+            ];
+            if s.module != "report" && writes.iter().any(|w| line.contains(w)) {
+                wrong.push(format!("src/{}:{n}: writes to a standard stream", s.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_stay_readable() {
+    let long: Vec<String> = sources()
+        .iter()
+        .filter(|s| s.text.lines().count() > 600)
+        .map(|s| format!("src/{}: {} lines", s.name, s.text.lines().count()))
+        .collect();
+    assert!(long.is_empty(), "{}", long.join("\n"));
+    let main = sources().into_iter().find(|s| s.name == "main.rs").unwrap();
+    assert!(main.text.lines().count() <= 40);
+}
+
+#[test]
+fn the_scanner_sees_what_it_should() {
+    assert_eq!(
+        uses("use crate::{exit, policy::Policy};"),
+        ["exit", "policy"]
+    );
+    assert_eq!(uses("let x = crate::sys::landlock::abi();"), ["sys"]);
+    assert_eq!(
+        without_comment("let a = \"// x unsafe\"; // unsafe").trim(),
+        "let a = ;"
+    );
+    assert_eq!(without_comment("let q = '\"'; unsafe"), "let q = ; unsafe");
+    assert!(says_why(&["// SAFETY: why,", "// and more"]));
+    assert!(says_why(&["// SAFETY: why", "let x ="]));
+    assert!(says_why(&["// SAFETY: why", "f(", "x", ".map("]));
+    assert!(!says_why(&["// SAFETY: why", "let y = 1;"]));
+}

@@ -1,0 +1,25 @@
+//! Real tools through the proxies, each against servers the test starts: as an ordinary user and as root, with a
+//! control outside the sandbox, and with a refused host whose refusal the user sees.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test ends by panicking"
+)]
+
+mod build;
+mod cargo;
+mod fetch;
+mod git;
+mod go;
+mod java;
+mod node;
+mod python;
+
+use crate::net::lab::{self, Caller, Desk, Lab, LabCommand};
+
+/// `sh -c SCRIPT`.
+fn sh(script: &str) -> [&str; 3] {
+    ["sh", "-c", script]
+}
