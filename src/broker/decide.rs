@@ -20,11 +20,13 @@
 
 #[cfg(test)]
 mod model;
+mod pattern;
 mod rules;
 mod subtree;
 #[cfg(test)]
 mod tests;
 
+pub use pattern::{Denied, Excepted};
 pub use rules::{Dir, Matcher, Root, Rule, RuleSet};
 pub use subtree::entry_may_move;
 

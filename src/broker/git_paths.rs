@@ -57,7 +57,8 @@ pub enum Gate {
     Config,
     /// Check the directory that becomes a git directory: [`super::gate::skeleton::check`].
     Skeleton(Becomes),
-    /// Write [`COMMONDIR`] in place of the child and give it a descriptor of a file without a name.
+    /// Check the directory as for [`Gate::Skeleton`] (it may become complete by this), write [`COMMONDIR`] in place of the
+    /// child, and give it a descriptor of a file without a name.
     Commondir,
 }
 

@@ -14,3 +14,5 @@ pub mod decide;
 pub mod fold;
 pub mod gate;
 pub mod git_paths;
+#[cfg(test)]
+mod testgit;

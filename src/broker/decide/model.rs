@@ -345,7 +345,7 @@ impl Broker<'_> {
     fn gate(&mut self, gate: Gate, from: Option<&str>, to: &str) -> bool {
         let parent = to.rsplit_once('/').unwrap().0.to_owned();
         match gate {
-            Gate::Skeleton(Becomes::Parent) => {
+            Gate::Skeleton(Becomes::Parent) | Gate::Commondir => {
                 self.skeleton(self.fs.at(&split(&parent)).unwrap(), &parent)
             }
             Gate::Skeleton(Becomes::Moved) => {
@@ -363,7 +363,6 @@ impl Broker<'_> {
                 };
                 gate::compare_at(&place, old, new).is_ok()
             }
-            Gate::Commondir => true,
         }
     }
 
@@ -419,6 +418,9 @@ impl Broker<'_> {
                 old.unwrap_or_else(|| self.fs.put(dir, &name, Node::File(Vec::new())))
             }
             Verdict::NeedsGate(Gate::Commondir) => {
+                if !self.gate(Gate::Commondir, None, path) {
+                    return false;
+                }
                 self.fs.put(dir, &name, Node::File(COMMONDIR.to_vec()));
                 return true;
             }

@@ -16,8 +16,9 @@ pub trait Matcher: std::fmt::Debug + Send + Sync {
     fn names(&self, path: &[&[u8]]) -> bool;
     /// A proper, not empty prefix of the pattern's components names this path, so that what the pattern names may lie
     /// below it. A `**` at the pattern's start or end is not a component here; one inside stands for any number: with
-    /// `a/**/b` everything below `a` is such a prefix. Never true of a pattern of one component.
-    fn starts_at(&self, path: &[&[u8]]) -> bool;
+    /// `a/**/b` everything below `a` is such a prefix, if that `a` is deeper than `root_depth` components. (What holds
+    /// everywhere below the root holds before and after a rename.) Never true of a pattern of one component.
+    fn starts_at(&self, path: &[&[u8]], root_depth: usize) -> bool;
 }
 
 /// One denying rule. Its index in [`RuleSet::new`] is the one in [`super::Reason::Rule`]; the first that denies is named,
@@ -135,7 +136,7 @@ impl std::fmt::Display for Dir {
 pub(super) struct Path<'a> {
     pub(super) folded: Vec<&'a [u8]>,
     raw: Vec<&'a [u8]>,
-    root_depth: usize,
+    pub(super) root_depth: usize,
     names: NameRules,
 }
 
@@ -338,14 +339,18 @@ impl RuleSet {
     /// The first pattern of several components that may go on below the object.
     pub(super) fn above_pattern(&self, path: &Path<'_>) -> Option<usize> {
         self.first(|rule| match rule {
-            Compiled::Pattern { matcher, .. } => matcher.starts_at(&path.folded),
+            Compiled::Pattern { matcher, .. } => matcher.starts_at(&path.folded, path.root_depth),
             Compiled::Exact(_) | Compiled::Repository(_) => false,
         })
     }
 
     /// An exception may hold for what lies below the object, and may not elsewhere.
     pub(super) fn near_exception(&self, path: &Path<'_>) -> bool {
-        self.lifted(path, path.raw.len()) || self.exceptions.iter().any(|e| e.starts_at(&path.raw))
+        self.lifted(path, path.raw.len())
+            || self
+                .exceptions
+                .iter()
+                .any(|e| e.starts_at(&path.raw, path.root_depth))
     }
 
     /// `HEAD`, `objects`, `refs` at the top of a root that is not a git directory itself.

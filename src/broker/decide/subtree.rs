@@ -34,11 +34,11 @@ pub fn entry_may_move(
                         && RuleSet::is_above(rule, &new, to.dir.depth(), to.facts)
             }
             Compiled::Pattern { matcher, liftable } => {
-                let crosses =
-                    matcher.starts_at(&old_object.folded) || matcher.starts_at(&new_object.folded);
+                let crosses = matcher.starts_at(&old_object.folded, old.root_depth)
+                    || matcher.starts_at(&new_object.folded, new.root_depth);
                 let was = set.rule_covers(rule, &old, old_object.folded.len(), None, 0);
                 let will = set.rule_covers(rule, &new, new_object.folded.len(), None, 0);
-                let link = kind == Kind::Symlink && matcher.starts_at(&new.folded);
+                let link = kind == Kind::Symlink && matcher.starts_at(&new.folded, new.root_depth);
                 crosses && (was || will || link) || *liftable && was != will
             }
         };

@@ -8,8 +8,6 @@ pub mod config;
 pub mod keys;
 pub mod skeleton;
 #[cfg(test)]
-mod testgit;
-#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;

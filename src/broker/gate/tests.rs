@@ -1,4 +1,4 @@
-use super::testgit::Git;
+use super::super::testgit::Git;
 use super::*;
 
 const BASE: &[u8] =

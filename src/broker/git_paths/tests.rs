@@ -1,6 +1,7 @@
 //! The table of git paths, for every kind of git directory.
 
 use super::*;
+use crate::broker::testgit::Git;
 use Action::{
     Bind, Chmod, LinkFrom, LinkTo, Mkdir, Mknod, RenameFrom, RenameTo, Rmdir, Symlink, Unlink,
     Write,
@@ -272,4 +273,79 @@ fn what_must_not_come_along_is_found() {
     );
     assert_eq!(below("/w/.git/worktrees", &[b"x", b"HEAD"]), None);
     assert_eq!(below("/w/.git/worktrees", &[b"commondir"]), None);
+}
+
+/// A directory on disk; only the last depth is asked.
+struct Disk(std::path::PathBuf);
+
+impl Facts for Disk {
+    fn holds(&self, _: usize, name: &str) -> bool {
+        self.0.join(name).symlink_metadata().is_ok()
+    }
+
+    fn is_project_git_dir(&self, _: usize) -> bool {
+        false
+    }
+
+    fn is_old_work_tree(&self, _: usize) -> bool {
+        false
+    }
+}
+
+/// Every combination of the entries that matter, asked of every installed git: whatever it takes for a git directory is one
+/// here, and so is the common directory it reads settings from.
+#[test]
+fn whatever_git_takes_for_a_git_directory_is_one() {
+    const COMMON: [&str; 4] = ["../..", "../../elsewhere", ".", ""];
+    for git in Git::all() {
+        let mut taken = 0;
+        for bits in 0..1 << 7 {
+            let has = |bit: usize| bits >> bit & 1 == 1;
+            // `top` may be the common directory of `top/worktrees/x`.
+            let top = git.dir().join("top");
+            let x = top.join("worktrees/x");
+            std::fs::create_dir_all(&x).unwrap();
+            std::fs::create_dir_all(git.dir().join("top/elsewhere/objects")).unwrap();
+            std::fs::create_dir_all(git.dir().join("top/elsewhere/refs")).unwrap();
+            for (dir, first) in [(&top, 0), (&x, 3)] {
+                if has(first) {
+                    std::fs::write(dir.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+                }
+                for (name, bit) in [("refs", first + 1), ("objects", first + 2)] {
+                    if has(bit) {
+                        std::fs::create_dir(dir.join(name)).unwrap();
+                    }
+                }
+            }
+            for common in COMMON {
+                if has(6) {
+                    std::fs::write(x.join("commondir"), format!("{common}\n")).unwrap();
+                }
+                for (dir, relative) in [(&top, "top"), (&x, "top/worktrees/x")] {
+                    let git_dir = format!("--git-dir={}", dir.display());
+                    let out = git.output(relative, &[&git_dir, "rev-parse", "--git-common-dir"]);
+                    if !out.status.success() {
+                        continue;
+                    }
+                    taken += 1;
+                    let is = |dir: &std::path::Path| {
+                        is_git_directory(&[b"anything"], &Disk(dir.to_path_buf()))
+                    };
+                    assert!(is(dir), "{bits:b} {common} {}", dir.display());
+                    // Settings come from the common directory. Elsewhere is what a foreign `commondir` leads to: that
+                    // file is what the rules keep out.
+                    let text = String::from_utf8(out.stdout).unwrap();
+                    let found = std::fs::canonicalize(dir.join(text.trim_end())).unwrap();
+                    if found == std::fs::canonicalize(&top).unwrap() {
+                        assert!(is(&found), "{bits:b} {common} {}", found.display());
+                    }
+                }
+                if !has(6) {
+                    break;
+                }
+            }
+            std::fs::remove_dir_all(&top).unwrap();
+        }
+        assert!(taken > 20, "{taken}");
+    }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::super::model::{Broker, Fs, Inode, Op};
 use super::*;
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "a",
     "A",
     "b",
@@ -21,6 +21,7 @@ const NAMES: [&str; 12] = [
     "k.pem",
     "node_modules",
     "lock.json",
+    "zz",
 ];
 
 fn set() -> RuleSet {
@@ -31,8 +32,9 @@ fn set() -> RuleSet {
             exact("/w/c/a/q"),
             Rule::Repository(bytes("c/lock.json")),
             pattern(".env"),
-            pattern("p/q/r"),
+            pattern("**/p/q/r"),
             pattern("a/**/r"),
+            pattern("./**/zz"),
             pattern("/w/b/*.pem"),
             built_in("*.pem"),
         ],
@@ -69,6 +71,7 @@ fn denied(path: &[String], old: &[Vec<String>]) -> bool {
             ends(&path[m - 1], ".pem") && path[..m - 1].iter().any(|c| c == "node_modules")
         });
         name == ".env"
+            || name == "zz"
             || n >= 3 && low[n - 3..n] == ["p", "q", "r"]
             || name == "r" && low[..n - 1].contains(&"a".to_owned())
             || pem && n == 3 && low[1] == "b"

@@ -245,6 +245,51 @@ fn a_double_star_inside_a_pattern_starts_below_every_directory_it_spans() {
 }
 
 #[test]
+fn a_double_star_at_the_top_of_the_root_says_the_same_everywhere() {
+    let set = plain(vec![pattern("./**/*.key"), pattern("./**/a/x.pem")]);
+    for (path, want) in [
+        ("/w/x.key", RULE(0)),
+        ("/w/d/X.key", RULE(0)),
+        ("/w/d/a/x.pem", RULE(1)),
+        ("/w/d/x.pem", Verdict::Allow),
+    ] {
+        assert_eq!(ask(&set, Action::Write, path, Kind::Absent), want, "{path}");
+    }
+    // So links and renames below are ordinary, but for the component that follows.
+    assert_eq!(
+        ask(&set, Action::Symlink, "/w/d/l", Kind::Absent),
+        Verdict::Allow
+    );
+    assert_eq!(
+        rename(&set, ("/w/d", Kind::Dir), ("/w/e", Kind::Absent), MOVE),
+        Verdict::Allow
+    );
+    assert_eq!(ask(&set, Action::Symlink, "/w/d/a", Kind::Absent), RULE(1));
+    assert_eq!(
+        rename(&set, ("/w/d", Kind::Dir), ("/w/e/a", Kind::Absent), MOVE),
+        WALK
+    );
+}
+
+#[test]
+fn patterns_fold_as_far_as_names_do() {
+    let set = plain(vec![pattern("stra\u{df}e*.key"), pattern("\u{131}d_[a-c]")]);
+    for name in [
+        "stra\u{df}e.key",
+        "STRASSE1.KEY",
+        "stra\u{1e9e}e\u{ad}.\u{212a}ey",
+    ] {
+        let path = format!("/w/{name}");
+        assert_eq!(
+            ask(&set, Action::Write, &path, Kind::Absent),
+            RULE(0),
+            "{name}"
+        );
+    }
+    assert_eq!(ask(&set, Action::Write, "/w/ID_B", Kind::Absent), RULE(1));
+}
+
+#[test]
 fn exchange_is_two_renames_and_whiteout_is_refused() {
     let set = plain(vec![exact("/w/a")]);
     for (from, to) in [("/w/x", "/w/a"), ("/w/a", "/w/x")] {
@@ -513,7 +558,7 @@ fn write(path: &str) -> Op {
 
 #[test]
 fn known_ways_around_a_path_are_closed() {
-    let set = plain(vec![exact("/w/a/b"), pattern("p/q/r")]);
+    let set = plain(vec![exact("/w/a/b"), pattern("**/p/q/r")]);
     let make = |p: &str| Op::Mkdir(text(p));
     let mv = |a: &str, b: &str| Op::Rename(text(a), text(b));
     // A link in place of a component.

@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::super::testgit::Git;
 use super::*;
+use crate::broker::testgit::Git;
 
 /// The form of `git config --list -z`: the name, LF and the value where there is one, NUL.
 fn listed(entries: &[Entry]) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! Each class of keys, by `git config`-like names; the value after the first `=`.
 
 use super::*;
+use crate::broker::testgit::Git;
 
 /// `section.sub.key=value` as an entry. The key is after the last dot before `=`; `!` instead of `=` is no value.
 fn entry(text: &str) -> Entry {
@@ -376,7 +377,7 @@ fn a_work_tree_leads_from_a_module_out_of_git_and_not_out_of_the_root() {
 /// The reason for refusing `rebase.instructionFormat`, shown with the installed git: the control of the refusal above.
 #[test]
 fn an_instruction_format_can_write_an_exec_line() {
-    for git in super::super::testgit::Git::all() {
+    for git in Git::all() {
         git.run(".", &["init", "-q", "-b", "main", "r"]);
         for n in ["one", "two"] {
             git.run("r", &["commit", "-q", "--allow-empty", "-m", n]);
@@ -404,5 +405,20 @@ fn an_instruction_format_can_write_an_exec_line() {
             ],
         );
         assert!(git.dir().join("r/planted").exists(), "{git:?}");
+    }
+}
+
+/// A remote without `url` is its name: the control of checking names.
+#[test]
+fn the_name_of_a_remote_is_a_url() {
+    for git in Git::all() {
+        git.run(".", &["init", "-q", "r"]);
+        let config =
+            "[remote \"ext::sh -c touch% planted\"]\n\tfetch = +refs/heads/*:refs/remotes/x/*\n";
+        std::fs::write(git.dir().join("r/.git/config"), config).unwrap();
+        let out = git.output("r", &["-c", "protocol.ext.allow=always", "fetch", "--all"]);
+        assert!(!out.status.success());
+        assert!(git.dir().join("r/planted").exists(), "{git:?}");
+        assert!(super::super::compare(b"", config.as_bytes()).is_err());
     }
 }
