@@ -170,13 +170,13 @@ fn one(set: &RuleSet, action: Action, at: &Target<'_>, from_lock: bool) -> Verdi
     let moves_dir = put == Some(Kind::Dir) && matches!(action, Action::RenameTo(_))
         || action == Action::RenameFrom && at.kind == Kind::Dir;
     let mut walk = false;
-    if let Some(rule) = set.above_exact(&path, at.facts) {
+    if let Some(rule) = set.above_exact(at.dir, &path, at.facts) {
         if action == Action::RenameFrom || put == Some(Kind::Symlink) {
             return Verdict::Deny(Reason::Rule(rule));
         }
         walk |= moves_dir;
     }
-    if let Some(rule) = set.above_pattern(&path) {
+    if let Some(rule) = set.above_pattern(at.dir, &path) {
         if put == Some(Kind::Symlink) {
             return Verdict::Deny(Reason::Rule(rule));
         }

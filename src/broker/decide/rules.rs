@@ -118,6 +118,8 @@ pub struct Dir {
     names: NameRules,
     /// The first exact or pattern rule that covers the directory itself.
     cover: Option<usize>,
+    /// The rules that can say something about an entry of it: not the exact rules that lead elsewhere.
+    near: Vec<usize>,
     /// Some component below the root is an 8.3 name.
     pub(super) short_name: bool,
 }
@@ -160,15 +162,27 @@ impl Dir {
             root_depth: path.len(),
             names: *names,
             cover: None,
+            near: Vec::new(),
             short_name: *names == NameRules::Windows
                 && below.iter().any(|c| fold::is_short_name(c)),
         };
-        dir.cover = {
+        let (cover, near) = {
             let path = dir.path(&[], &[]);
-            set.first(|rule| {
+            let covers = |rule: &Compiled| {
                 !matches!(rule, Compiled::Repository(_)) && set.rule_covers(rule, &path, 0, None, 0)
-            })
+            };
+            let says = |(index, rule): (usize, &Compiled)| match rule {
+                Compiled::Exact(rule) if !above(&path.folded, rule.get(*names)) => None,
+                Compiled::Exact(_) | Compiled::Repository(_) | Compiled::Pattern { .. } => {
+                    Some(index)
+                }
+            };
+            (
+                set.rules.iter().position(covers),
+                set.rules.iter().enumerate().filter_map(says).collect(),
+            )
         };
+        (dir.cover, dir.near) = (cover, near);
         Some(dir)
     }
 
@@ -244,15 +258,18 @@ impl RuleSet {
         }
     }
 
-    fn first(&self, covers: impl Fn(&Compiled) -> bool) -> Option<usize> {
-        self.rules.iter().position(covers)
+    /// The first rule near the directory that passes the test.
+    fn first(&self, dir: &Dir, test: impl Fn(&Compiled) -> bool) -> Option<usize> {
+        let pass = |index: &&usize| self.rules.get(**index).is_some_and(&test);
+        dir.near.iter().find(pass).copied()
     }
 
     /// The first rule that covers the object at `path` in `dir`.
     pub(super) fn covers(&self, dir: &Dir, path: &Path<'_>, facts: &dyn Facts) -> Option<usize> {
         // What covers the directory is known; for the rest only the last component is new.
-        let new =
-            self.first(|rule| self.rule_covers(rule, path, dir.depth(), Some(facts), dir.depth()));
+        let new = self.first(dir, |rule| {
+            self.rule_covers(rule, path, dir.depth(), Some(facts), dir.depth())
+        });
         match (dir.cover, new) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -313,8 +330,15 @@ impl RuleSet {
     }
 
     /// The first exact or repository rule whose path goes through the object.
-    pub(super) fn above_exact(&self, path: &Path<'_>, facts: &dyn Facts) -> Option<usize> {
-        self.first(|rule| Self::is_above(rule, path, path.folded.len(), facts))
+    pub(super) fn above_exact(
+        &self,
+        dir: &Dir,
+        path: &Path<'_>,
+        facts: &dyn Facts,
+    ) -> Option<usize> {
+        self.first(dir, |rule| {
+            Self::is_above(rule, path, path.folded.len(), facts)
+        })
     }
 
     /// As [`Self::above_exact`] for one rule; only work trees at most `deepest` components deep count.
@@ -337,8 +361,8 @@ impl RuleSet {
     }
 
     /// The first pattern of several components that may go on below the object.
-    pub(super) fn above_pattern(&self, path: &Path<'_>) -> Option<usize> {
-        self.first(|rule| match rule {
+    pub(super) fn above_pattern(&self, dir: &Dir, path: &Path<'_>) -> Option<usize> {
+        self.first(dir, |rule| match rule {
             Compiled::Pattern { matcher, .. } => matcher.starts_at(&path.folded, path.root_depth),
             Compiled::Exact(_) | Compiled::Repository(_) => false,
         })

@@ -4,6 +4,7 @@
 mod flows;
 mod git;
 mod names;
+mod stories;
 mod table;
 
 use std::path::Path;

@@ -52,8 +52,18 @@ impl PathPattern {
 
     /// These parts of the pattern name the path: all of it, or a tail.
     fn part_of(&self, parts: &[Part], path: &[&[u8]]) -> bool {
-        let last = if self.anchored { 0 } else { path.len() };
-        (0..=last).any(|skip| {
+        let skips = if self.anchored {
+            0..=0
+        } else if parts.iter().any(|p| matches!(p, Part::AnyDepth)) {
+            0..=path.len()
+        } else {
+            // As many components as parts, or none will do.
+            let Some(skip) = path.len().checked_sub(parts.len()) else {
+                return false;
+            };
+            skip..=skip
+        };
+        skips.into_iter().any(|skip| {
             path.get(skip..)
                 .is_some_and(|rest| match_parts(parts, rest))
         })

@@ -116,14 +116,14 @@ fn plain() -> impl Strategy<Value = Vec<u8>> {
 
 #[test]
 fn pieces_are_read_as_git_reads_them() {
-    let tally = fuzz(700, &pieces());
+    let tally = fuzz(400, &pieces());
     // Otherwise the generator has gone blind.
     assert!(tally.both > 20 && tally.neither > 20, "{tally:?}");
 }
 
 #[test]
 fn plain_files_are_read_as_git_reads_them_and_hardly_ever_refused() {
-    let tally = fuzz(500, &plain());
+    let tally = fuzz(300, &plain());
     assert!(
         tally.only_git * 20 <= tally.both,
         "more than one in twenty refused: {tally:?}"
@@ -195,7 +195,7 @@ fn whatever_git_config_writes_is_read() {
     for git in Git::all() {
         let file = git.dir().join("config");
         let mut runner = TestRunner::new(Config {
-            cases: cases(40),
+            cases: cases(20),
             failure_persistence: None,
             ..Config::default()
         });
