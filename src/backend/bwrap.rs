@@ -12,6 +12,15 @@ use crate::plan::{Mount, Plan};
 /// The port proxies listen on inside the child's own network namespace, on 127.0.0.1 and ::1.
 pub const PROXY_PORT: u16 = 3128;
 
+/// The port of the proxies beside these forwarded ones: [`PROXY_PORT`], or the next that is free, so that a host's own proxy on
+/// that port can be forwarded too (semantics 42).
+#[must_use]
+pub fn proxy_port(forwarded: &[u16]) -> u16 {
+    (PROXY_PORT..=u16::MAX)
+        .find(|p| !forwarded.contains(p))
+        .unwrap_or(PROXY_PORT)
+}
+
 /// First argument of this executable when it is the inner stage.
 pub const INNER_ARGUMENT: &str = "__inner";
 
@@ -62,13 +71,15 @@ pub fn render(plan: &Plan, _host: &HostFacts, program: &Path, net: NetSetup) -> 
         } = mount
         {
             if net == NetSetup::PreStage {
+                // Beside its layers: on the cache itself it would also stand between the host and what a grant shows of it.
+                let merged = upper.with_file_name("merged");
+                args.pair("--bind", &merged, dst);
                 overlays.push(OverlayMount {
                     lower: lower.clone(),
                     upper: upper.clone(),
                     work: work.clone(),
-                    at: lower.clone(),
+                    at: merged,
                 });
-                args.pair("--bind", lower, dst);
             } else {
                 args.pair("--bind", &upper.with_file_name("plain"), dst);
                 empty_caches.push(dst.clone());
@@ -111,10 +122,11 @@ fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
             .map(|p| (p.guest.clone(), p.dev, p.ino))
             .collect(),
         writable: plan.writable.clone(),
+        moved: plan.moved.clone(),
         keep_fds: Vec::new(),
         confine: true,
         listen: if net == NetSetup::Inner {
-            vec![PROXY_PORT]
+            vec![proxy_port(&plan.network.forwarded_ports)]
         } else {
             Vec::new()
         },

@@ -72,6 +72,8 @@ pub struct InnerPlan {
     pub pins: Vec<(PathBuf, u64, u64)>,
     /// Guest paths with WRITE_FILE in the Landlock domain.
     pub writable: Vec<PathBuf>,
+    /// Host and guest path of writable binds at another guest path.
+    pub moved: Vec<(PathBuf, PathBuf)>,
     /// Descriptors above 2 the child keeps.
     pub keep_fds: Vec<i32>,
     /// Install the hardening filter and the Landlock domain (false only for `none`).

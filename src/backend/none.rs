@@ -15,6 +15,7 @@ pub fn render(plan: &Plan) -> Invocation {
             cwd: plan.cwd.clone(),
             pins: Vec::new(),
             writable: Vec::new(),
+            moved: Vec::new(),
             keep_fds: Vec::new(),
             confine: false,
             listen: Vec::new(),

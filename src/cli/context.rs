@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::args::PolicyArgs;
 use super::usage::UsageError;
 use super::{Fault, known_hosts};
+use crate::backend::bwrap::PROXY_PORT;
 use crate::host::{HostFacts, RealFs};
 use crate::plan::Plan;
 use crate::policy::{Layer, Origin, Ruled};
@@ -46,6 +47,7 @@ pub(super) fn prepare(
         });
     }
     let mut plan = Plan::resolve(&loaded.policy, &host, command, &RealFs)?;
+    proxy_port_is_free(&plan.network.forwarded_ports)?;
     let known_hosts = known_hosts::show(&mut plan, &host, &RealFs);
     Ok(Prepared {
         host,
@@ -141,6 +143,19 @@ fn stdin_spec(specs: &[SpecSource]) -> Result<Option<Vec<u8>>, Fault> {
     Ok(Some(text))
 }
 
+/// A forwarded port is bound inside, where the proxies have one already (semantics 42).
+fn proxy_port_is_free(forwarded: &[u16]) -> Result<(), UsageError> {
+    if forwarded.contains(&PROXY_PORT) {
+        return Err(UsageError::new(
+            format!(
+                "`localhost:{PROXY_PORT}` cannot be reached: the proxies of the sandbox listen on that port"
+            ),
+            "let the server on this host use another port",
+        ));
+    }
+    Ok(())
+}
+
 /// A call without a command is a mistake (semantics 29).
 pub(super) fn require_command(command: &[OsString]) -> Result<(), UsageError> {
     match command.first() {
@@ -213,6 +228,8 @@ mod tests {
             stdin_spec(&[SpecSource::File("./-".into())]),
             Ok(None)
         ));
+        assert!(proxy_port_is_free(&[3128]).is_err());
+        assert!(proxy_port_is_free(&[80, 3129]).is_ok());
         assert!(require_command(&[]).is_err());
         assert!(require_command(&["".into()]).is_err());
         assert!(require_command(&["x".into()]).is_ok());

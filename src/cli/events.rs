@@ -4,15 +4,64 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
+use std::path::Path;
 
+use super::args::RunArgs;
 use super::usage::UsageError;
 use crate::policy::Policy;
-use crate::report::{EventTarget, event};
+use crate::report::{EventTarget, Reporter, event};
 use crate::sys;
 use crate::sys::inherited::Access;
 
+/// The stream of one call and the name of the run.
+#[derive(Debug)]
+pub(super) struct Events {
+    target: Option<EventTarget>,
+    session_id: String,
+}
+
+impl Events {
+    /// A descriptor is written to from the start, so that a refused spec is an event too. A file waits for [`Self::settle`]:
+    /// where it may be made is known only with the plan (semantics 20).
+    pub(super) fn begin(args: &RunArgs, report: &Reporter) -> Result<Self, UsageError> {
+        let out = Self {
+            target: args.events.as_deref().map(target).transpose()?,
+            session_id: args.policy.session.clone().unwrap_or_else(fresh_session_id),
+        };
+        if let Some(fd @ EventTarget::Fd(_)) = &out.target {
+            report.stream_events(open(fd)?, out.session_id.clone());
+        }
+        Ok(out)
+    }
+
+    /// The file, which joins what the command can never write.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.target.as_ref().and_then(EventTarget::file)
+    }
+
+    /// The name of the run.
+    pub(super) fn session_id(&self) -> &str {
+        &self.session_id
+    }
+
+    /// Takes the name the spec gives, and opens the file.
+    pub(super) fn settle(&mut self, policy: &Policy, report: &Reporter) -> Result<(), UsageError> {
+        if let Some(id) = &policy.session_id {
+            self.session_id.clone_from(id);
+        }
+        match &self.target {
+            Some(file @ EventTarget::File(_)) => {
+                report.stream_events(open(file)?, self.session_id.clone());
+            }
+            Some(EventTarget::Fd(_)) => report.name_session(&self.session_id),
+            None => {}
+        }
+        Ok(())
+    }
+}
+
 /// Reads the option. A file that is really called `fd:3` is written `./fd:3`.
-pub(super) fn target(text: &OsStr) -> Result<EventTarget, UsageError> {
+fn target(text: &OsStr) -> Result<EventTarget, UsageError> {
     let Some(number) = text.to_str().and_then(|t| t.strip_prefix("fd:")) else {
         if text.is_empty() {
             return Err(UsageError {
@@ -33,7 +82,7 @@ pub(super) fn target(text: &OsStr) -> Result<EventTarget, UsageError> {
 }
 
 /// Opens the stream.
-pub(super) fn open(target: &EventTarget) -> Result<File, UsageError> {
+fn open(target: &EventTarget) -> Result<File, UsageError> {
     let (file, name) = match target {
         EventTarget::File(path) => (event::open_file(path), format!("`{}`", path.display())),
         EventTarget::Fd(n) => (inherited(*n), format!("descriptor {n}")),
@@ -51,11 +100,6 @@ fn inherited(n: i32) -> io::Result<File> {
         Some(Access::Write) => sys::inherited::copy(n).map(File::from),
         Some(Access::Read | Access::Path) | None => Err(io::Error::from_raw_os_error(libc::EBADF)),
     }
-}
-
-/// The name of the run: given, or made up.
-pub(super) fn session_id(policy: &Policy) -> String {
-    policy.session_id.clone().unwrap_or_else(fresh_session_id)
 }
 
 /// A name for a run that has none: 64 random bits from the standard library's hash keys, which the kernel seeds.

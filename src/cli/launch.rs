@@ -1,6 +1,7 @@
 //! The right half of the line: invocation → session, with the proxies started once the child's namespace has its sockets.
 
 use std::cell::Cell;
+use std::io;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,13 +12,13 @@ use super::engine::{self, Chosen};
 use super::{Fault, diagnose, enforced, render, rooms};
 use nix::sys::signal::SigSet;
 
-use crate::backend::bwrap::PROXY_PORT;
+use crate::backend::bwrap::proxy_port;
 use crate::backend::{Invocation, NetSetup};
 use crate::policy::SandboxMode;
 use crate::proxy::{ProxyConfig, ProxySet};
 use crate::report::event::{Event, Handle, State};
 use crate::report::{Reporter, Sink, Verbosity};
-use crate::session::{self, Enforced, Outcome, SessionConfig, SessionError};
+use crate::session::{self, Doors, Enforced, Outcome, SessionConfig, SessionError};
 
 /// Where the private `$TMPDIR` stands inside (semantics 11).
 const PRIVATE_TMP: &str = "/tmp";
@@ -91,10 +92,7 @@ impl Launch<'_> {
             NetSetup::PreStage | NetSetup::Inner => ports(&plan.network.forwarded_ports),
             NetSetup::Host => Vec::new(),
         };
-        let mut invocation = self.invocation(chosen, net);
-        if net == NetSetup::Inner {
-            invocation.inner.listen.clone_from(&listen);
-        }
+        let invocation = self.invocation(chosen, net);
         self.report
             .debug(&format!("backend: {}", render::argv(&invocation)));
         let stood = Cell::new(false);
@@ -106,9 +104,9 @@ impl Launch<'_> {
                 Chosen::Bwrap(_) => plan.state_dirs.clone(),
                 Chosen::None(_) => Vec::new(),
             },
-            on_listeners: Box::new(|sockets| {
+            on_listeners: Box::new(|doors| {
                 let sink: Arc<dyn Sink> = self.report.clone();
-                Ok(Box::new(ProxySet::start(self.proxies(sockets), sink)?))
+                Ok(Box::new(ProxySet::start(self.proxies(doors)?, sink)?))
             }),
             on_ready: Box::new(|e| {
                 stood.set(true);
@@ -141,19 +139,17 @@ impl Launch<'_> {
         out
     }
 
-    /// Listeners arrive in pairs, 127.0.0.1 and ::1: the proxies' first, then one pair for each forwarded port (semantics 42).
-    fn proxies(&self, sockets: Vec<TcpListener>) -> ProxyConfig {
+    fn proxies(&self, doors: Doors) -> io::Result<ProxyConfig> {
         let network = &self.ready.plan.network;
-        let mut sockets = sockets.into_iter();
-        let listeners = sockets.by_ref().take(2).collect();
-        let doubled = network.forwarded_ports.iter().flat_map(|p| [*p, *p]);
-        ProxyConfig {
+        let (listeners, forwards) = sort(doors.listeners, &network.forwarded_ports)?;
+        Ok(ProxyConfig {
             egress: network.egress.clone(),
             listeners,
-            forwards: sockets.zip(doubled).collect(),
+            forwards,
             token: None,
             hint_file: network.hint_file.clone(),
-        }
+            identify: Some(doors.identify),
+        })
     }
 
     fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
@@ -178,9 +174,28 @@ impl Launch<'_> {
     }
 }
 
+/// The proxies' listeners, and those of forwarded ports with the port.
+type Sorted = (Vec<TcpListener>, Vec<(TcpListener, u16)>);
+
+/// The proxies' listeners, and those of forwarded ports (semantics 42) with the port. By the port each is bound to: how many
+/// there are for a port depends on whether the kernel has IPv6.
+fn sort(sockets: Vec<TcpListener>, forwarded: &[u16]) -> io::Result<Sorted> {
+    let mut listeners = Vec::new();
+    let mut forwards = Vec::new();
+    for socket in sockets {
+        let port = socket.local_addr()?.port();
+        if forwarded.contains(&port) {
+            forwards.push((socket, port));
+        } else {
+            listeners.push(socket);
+        }
+    }
+    Ok((listeners, forwards))
+}
+
 /// The loopback ports to listen on inside, the proxies' first.
 fn ports(forwarded: &[u16]) -> Vec<u16> {
-    std::iter::once(PROXY_PORT)
+    std::iter::once(proxy_port(forwarded))
         .chain(forwarded.iter().copied())
         .collect()
 }
@@ -190,7 +205,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_proxies_port_comes_first() {
-        assert_eq!(ports(&[8080, 5432]), [PROXY_PORT, 8080, 5432]);
+    fn the_proxies_port_comes_first_and_is_no_forwarded_one() {
+        assert_eq!(ports(&[8080, 5432]), [3128, 8080, 5432]);
+        assert_eq!(ports(&[3128, 3129]), [3130, 3128, 3129]);
+    }
+
+    #[test]
+    fn listeners_are_told_apart_by_their_port() {
+        let bind = |ip: &str| TcpListener::bind((ip, 0)).unwrap();
+        // Without IPv6 there is one for each port, not two.
+        let (proxy, forward) = (bind("127.0.0.1"), bind("127.0.0.1"));
+        let port = forward.local_addr().unwrap().port();
+        let (listeners, forwards) = sort(vec![proxy, forward], &[port]).unwrap();
+        assert_eq!(listeners.len(), 1);
+        assert_eq!(forwards.len(), 1);
+        assert_eq!(forwards[0].0.local_addr().unwrap().port(), port);
+    }
+
+    #[test]
+    fn one_packet_carries_the_listeners_of_every_plan() {
+        let most = 2 * (crate::plan::MAX_FORWARDED + 1);
+        assert!(most <= crate::sys::fds::MAX_PASSED);
     }
 }

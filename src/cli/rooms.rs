@@ -9,8 +9,8 @@ use super::check::Answer;
 use super::child_env::Changes;
 use super::context::Prepared;
 use super::{Ending, Fault};
-use crate::backend::bwrap::PROXY_PORT;
-use crate::host::{HostFacts, RealFs};
+use crate::backend::bwrap::proxy_port;
+use crate::host::{FsView, HostFacts, RealFs};
 use crate::plan;
 use crate::proxy;
 use crate::session;
@@ -23,7 +23,7 @@ pub(super) fn proxy_env(ready: &Prepared) -> Changes {
     let chosen = |name: &OsString| policy.env.set.iter().any(|e| e.value.0 == *name);
     Changes {
         set: proxy::child_env(
-            PROXY_PORT,
+            proxy_port(&ready.plan.network.forwarded_ports),
             policy.net.all_proxy,
             None,
             &ready.host.exe,
@@ -58,6 +58,18 @@ pub(super) fn check_path(ready: &Prepared, kind: CheckKind, path: &Path) -> Answ
         CheckKind::Read | CheckKind::Host => plan::check::read,
     };
     let found = ask(&ready.plan, &real);
+    // The child has the caller's uid and no more rights, so what the caller cannot read needs no rule that hides it.
+    if found.allowed
+        && kind == CheckKind::Read
+        && RealFs.kind(&real).is_some()
+        && !RealFs.readable(&real)
+    {
+        return Answer {
+            allowed: false,
+            rule: "its own permissions".to_owned(),
+            hint: None,
+        };
+    }
     Answer {
         allowed: found.allowed,
         rule: found.rule,

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use super::args::RunArgs;
 use super::context::{Prepared, prepare, require_command};
 use super::engine::{self, Chosen, Offer};
+use super::events::Events;
 use super::launch::Launch;
 use super::usage::UsageError;
-use super::{Ending, Fault, ending, enforced, events, nested, render};
+use super::{Ending, Fault, ending, enforced, nested, render};
 use crate::host::{HostFacts, RealFs};
+use crate::report::Reporter;
 use crate::report::event::{Event, State};
-use crate::report::{EventTarget, Reporter};
 use crate::spec::SpecSource;
 
 /// Wraps one command.
@@ -26,27 +27,23 @@ pub(super) fn run(
     if host.nested {
         return nested::run(args, &specs, &host, report);
     }
-    let stream = args.events.as_deref().map(events::target).transpose()?;
-    let own = stream.as_ref().and_then(EventTarget::file);
-    let ready = prepare(host, &args.policy, specs, &args.command, own)?;
+    let mut events = Events::begin(args, report)?;
+    let ready = prepare(host, &args.policy, specs, &args.command, events.file())?;
     let chosen = engine::choose(&ready.loaded.policy, &Offer::of(&RealFs, ready.host.uid))?;
     if args.dry_run {
         return super::answer(&render::command_line(&ready, &chosen));
     }
-    let session_id = events::session_id(&ready.loaded.policy);
-    if let Some(target) = &stream {
-        report.stream_events(events::open(target)?, session_id.clone());
-    }
+    events.settle(&ready.loaded.policy, report)?;
     announce(args, &ready, &chosen, report);
     let launch = Launch {
         ready: &ready,
         keep_fds: &args.keep_fd,
-        session_id: &session_id,
+        session_id: events.session_id(),
         report,
     };
-    let outcome = launch.run(&chosen)?;
+    let outcome = launch.run(&chosen);
     report.finish();
-    ending::of(outcome, &ready, report)
+    ending::of(outcome?, &ready, report)
 }
 
 /// Options of the contract that later work brings (R14: refused, never ignored).

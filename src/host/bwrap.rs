@@ -107,6 +107,9 @@ mod tests {
                 mode,
             })
         }
+        fn pin(&self, p: &Path) -> io::Result<Meta> {
+            self.meta(p).ok_or_else(|| io::ErrorKind::NotFound.into())
+        }
         fn read_link(&self, _: &Path) -> Option<PathBuf> {
             None
         }

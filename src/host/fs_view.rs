@@ -39,6 +39,11 @@ pub trait FsView {
     fn kind(&self, path: &Path) -> Option<Kind>;
     /// Metadata after following links.
     fn meta(&self, path: &Path) -> Option<Meta>;
+    /// The object at a path none of whose components is a link: what a mount of it must show later on. Looked at anew each time.
+    ///
+    /// # Errors
+    /// `ELOOP` where a link stands on the way, else as stat(2).
+    fn pin(&self, path: &Path) -> io::Result<Meta>;
     /// The text of a link.
     fn read_link(&self, path: &Path) -> Option<PathBuf>;
     /// Every link resolved; the object must exist.
@@ -63,15 +68,11 @@ impl FsView for RealFs {
         Some(kind_of(std::fs::symlink_metadata(path).ok()?.file_type()))
     }
     fn meta(&self, path: &Path) -> Option<Meta> {
-        use std::os::unix::fs::MetadataExt;
-        let m = std::fs::metadata(path).ok()?;
-        Some(Meta {
-            kind: kind_of(m.file_type()),
-            dev: m.dev(),
-            ino: m.ino(),
-            uid: m.uid(),
-            mode: m.mode() & 0o7777,
-        })
+        Some(meta_of(&std::fs::metadata(path).ok()?))
+    }
+    fn pin(&self, path: &Path) -> io::Result<Meta> {
+        let object = crate::sys::fds::open_no_links(path)?;
+        Ok(meta_of(&std::fs::File::from(object).metadata()?))
     }
     fn read_link(&self, path: &Path) -> Option<PathBuf> {
         std::fs::read_link(path).ok()
@@ -99,6 +100,17 @@ impl FsView for RealFs {
     }
     fn readable(&self, path: &Path) -> bool {
         nix::unistd::access(path, nix::unistd::AccessFlags::R_OK).is_ok()
+    }
+}
+
+fn meta_of(m: &std::fs::Metadata) -> Meta {
+    use std::os::unix::fs::MetadataExt;
+    Meta {
+        kind: kind_of(m.file_type()),
+        dev: m.dev(),
+        ino: m.ino(),
+        uid: m.uid(),
+        mode: m.mode() & 0o7777,
     }
 }
 
@@ -251,6 +263,13 @@ impl FsView for FakeFs {
             uid,
             mode,
         })
+    }
+    fn pin(&self, path: &Path) -> io::Result<Meta> {
+        if self.resolve(path, 0)? != path {
+            return Err(io::Error::from_raw_os_error(40));
+        }
+        self.meta(path)
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
     fn read_link(&self, path: &Path) -> Option<PathBuf> {
         match self.entry(path)? {

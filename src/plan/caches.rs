@@ -134,7 +134,7 @@ impl CachePlan {
             },
             Caches::Private => {
                 let store = store(ctx, name);
-                for sub in ["upper", "work", "plain"] {
+                for sub in ["upper", "work", "plain", "merged"] {
                     self.state_dirs.push(store.join(sub));
                 }
                 Node::Overlay {

@@ -20,6 +20,18 @@ pub fn text(plan: &Plan) -> String {
     line(format!("mode: {}", mode_word(plan.mode)));
     line(format!("working directory: {}", shown(&plan.cwd)));
     line(format!("network: {}", network_word(plan.network.mode)));
+    if !plan.network.forwarded_ports.is_empty() {
+        let ports: Vec<String> = plan
+            .network
+            .forwarded_ports
+            .iter()
+            .map(u16::to_string)
+            .collect();
+        line(format!(
+            "loopback ports forwarded to the host, not usable inside: {}",
+            ports.join(", ")
+        ));
+    }
     if plan.fs_disabled {
         line("file rules: none (filesystem.disabled)".to_owned());
     }

@@ -85,6 +85,10 @@ impl FsView for Memo<'_> {
         meta
     }
 
+    fn pin(&self, path: &Path) -> io::Result<Meta> {
+        self.fs.pin(path)
+    }
+
     fn read_link(&self, path: &Path) -> Option<PathBuf> {
         self.fs.read_link(path)
     }

@@ -175,6 +175,8 @@ pub struct Gap {
     pub text: String,
 }
 
+pub use resolve::MAX_FORWARDED;
+
 /// A fully resolved run.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -184,6 +186,8 @@ pub struct Plan {
     pub pins: Vec<Pin>,
     /// Guest paths below which the child may write: the WRITE_FILE rules of the Landlock domain (semantics 24).
     pub writable: Vec<PathBuf>,
+    /// Host and guest path of every writable piece of the host that is shown at another path than its own.
+    pub moved: Vec<(PathBuf, PathBuf)>,
     /// Bound or host.
     pub view: View,
     /// Mode.

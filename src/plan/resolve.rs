@@ -1,5 +1,6 @@
 //! Policy and host facts → plan, one phase after the other.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use super::layout::{self, Layout};
 use super::mandatory::{self, Mandatory};
 use super::memo::Memo;
 use super::paths::walk;
-use super::rules::{ReadVerdict, Rules, place};
+use super::rules::{Grant, ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::{
     Gap, Mount, NetworkPlan, Pin, Plan, PlanError, RuleBook, book, crowds, denies, env, etc_files,
@@ -40,12 +41,7 @@ impl Plan {
             fs: &memo,
         };
         let scrubbed = environment::scrub(&host.env, &policy.env);
-        let network = NetworkPlan {
-            mode: policy.net.mode,
-            egress: EgressPolicy::new(&policy.net),
-            forwarded_ports: Vec::new(),
-            hint_file: policy.net.hint_file.clone(),
-        };
+        let network = network(policy)?;
         let files = if policy.fs.disabled {
             FilePlan::disabled(ctx)
         } else {
@@ -55,12 +51,38 @@ impl Plan {
     }
 }
 
+/// Loopback ports of the host that one run can forward. Each takes two sockets (127.0.0.1 and ::1), and one packet carries them
+/// all, together with those of the proxies (`sys::fds::MAX_PASSED`).
+pub const MAX_FORWARDED: usize = 100;
+
+/// The network part of a plan.
+fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
+    let egress = EgressPolicy::new(&policy.net);
+    let forwarded_ports = egress.forwarded_ports();
+    if forwarded_ports.len() > MAX_FORWARDED {
+        return Err(PlanError {
+            message: format!(
+                "the allow list names {} loopback ports; at most {MAX_FORWARDED} can be forwarded",
+                forwarded_ports.len()
+            ),
+            hint: None,
+        });
+    }
+    Ok(NetworkPlan {
+        mode: policy.net.mode,
+        egress,
+        forwarded_ports,
+        hint_file: policy.net.hint_file.clone(),
+    })
+}
+
 /// The file part of a plan.
 #[derive(Debug)]
 pub(super) struct FilePlan {
     pub(super) mounts: Vec<Mount>,
     pub(super) pins: Vec<Pin>,
     pub(super) writable: Vec<PathBuf>,
+    pub(super) moved: Vec<(PathBuf, PathBuf)>,
     pub(super) state_dirs: Vec<PathBuf>,
     pub(super) gaps: Vec<Gap>,
     pub(super) notices: Vec<String>,
@@ -89,6 +111,7 @@ impl FilePlan {
             mounts,
             pins: Vec::new(),
             writable: vec![PathBuf::from("/")],
+            moved: Vec::new(),
             state_dirs: Vec::new(),
             gaps: Vec::new(),
             notices: Vec::new(),
@@ -113,8 +136,9 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
     crowds::bearable(mounts.len())?;
     Ok(FilePlan {
         mounts,
-        pins: pins(ctx, &rules, &layout.tree),
+        pins: pins(ctx, &rules, &layout)?,
         writable: writable(&layout.tree),
+        moved: moved(&layout.tree),
         state_dirs,
         gaps: gaps::collect(ctx, &rules, &mandatory, &layout.tree)?,
         notices,
@@ -163,6 +187,7 @@ fn assemble(
         mounts: files.mounts,
         pins: files.pins,
         writable: files.writable,
+        moved: files.moved,
         view: ctx.policy.fs.view,
         mode: ctx.policy.mode,
         fs_disabled: ctx.policy.fs.disabled,
@@ -248,46 +273,82 @@ fn hidden_arguments(ctx: Ctx<'_>, argv: &[OsString], tree: &Tree) -> Vec<String>
     out
 }
 
-/// Every granted object as the planner saw it.
-fn pins(ctx: Ctx<'_>, rules: &Rules, tree: &Tree) -> Vec<Pin> {
-    tree.iter()
-        .filter_map(|(path, node)| {
-            let Node::Host { src, .. } = node else {
-                return None;
-            };
-            if !rules.grants.iter().any(|g| g.path() == src) {
-                return None;
-            }
-            let meta = ctx.fs.meta(src)?;
-            Some(Pin {
-                guest: path.to_path_buf(),
-                dev: meta.dev,
-                ino: meta.ino,
-            })
-        })
-        .collect()
+/// What must stand at its guest path once everything is mounted: every granted object, and every directory mounted in a writable
+/// tree, whose names a process left over from another run could swap until then (semantics 20). The engine follows links when it
+/// mounts; a pin is taken without following any, so that a link in place of the object never agrees with it. Files that are only
+/// protected are left out: tools replace them by rename at any time (git its `config`), and the new one is mounted as well.
+fn pins(ctx: Ctx<'_>, rules: &Rules, layout: &Layout) -> Result<Vec<Pin>, PlanError> {
+    let granted: BTreeSet<&Path> = rules.grants.iter().map(Grant::path).collect();
+    let mut out = Vec::new();
+    for (path, node) in layout.tree.iter() {
+        let Node::Host { src, .. } = node else {
+            continue;
+        };
+        let kind = ctx.fs.meta(src).map(|m| m.kind);
+        let in_writable =
+            kind == Some(Kind::Dir) && path.parent().is_some_and(|p| layout.tree.host_writable(p));
+        // What ccbox itself makes first, with its parents, is not there to be looked at.
+        let made = layout.own_dirs.iter().any(|d| d.starts_with(src)) && !ctx.exists(src);
+        if made || !(in_writable || granted.contains(src.as_path())) {
+            continue;
+        }
+        let seen = ctx.fs.pin(src).map_err(|_| replaced(src))?;
+        if kind != Some(seen.kind) {
+            return Err(replaced(src));
+        }
+        out.push(Pin {
+            guest: path.to_path_buf(),
+            dev: seen.dev,
+            ino: seen.ino,
+        });
+    }
+    Ok(out)
+}
+
+fn replaced(path: &Path) -> PlanError {
+    PlanError {
+        message: format!(
+            "`{}` was replaced while it was being looked at",
+            path.display()
+        ),
+        hint: Some("something else changes that path; run again when it is done".to_owned()),
+    }
 }
 
 /// Guest paths below which the child may write. Landlock rules add up along all ancestors (landlock(7)), so only the top of each
-/// writable tree is named; what is read-only inside is so by its mount.
+/// writable tree is named; what is read-only inside is so by its mount. A piece of the host in a private directory is a tree of its
+/// own: a descriptor the caller hands over leads up the host's directories, where the private one is not met.
 fn writable(tree: &Tree) -> Vec<PathBuf> {
-    let mut out: Vec<PathBuf> = Vec::new();
+    let mut out: Vec<(&Path, bool)> = Vec::new();
     for (path, node) in tree.iter() {
-        let rw = match node {
-            Node::Host { rw, .. } => *rw,
-            Node::Tmpfs { ro, .. } => !*ro,
-            Node::Overlay { .. } | Node::State { .. } | Node::Dev | Node::Proc => true,
+        let (rw, host) = match node {
+            Node::Host { rw, .. } => (*rw, true),
+            Node::Tmpfs { ro, .. } => (!*ro, false),
+            Node::Overlay { .. } | Node::State { .. } | Node::Dev | Node::Proc => (true, false),
             Node::Dir { .. }
             | Node::Symlink { .. }
             | Node::File { .. }
             | Node::Data { .. }
-            | Node::Cover { .. } => false,
+            | Node::Cover { .. } => (false, false),
         };
-        if rw && !out.iter().any(|p| path.starts_with(p)) {
-            out.push(path.to_path_buf());
+        let covered = |(top, of_host): &(&Path, bool)| path.starts_with(top) && (*of_host || !host);
+        if rw && !out.iter().any(covered) {
+            out.push((path, host));
         }
     }
-    out
+    out.into_iter().map(|(p, _)| p.to_path_buf()).collect()
+}
+
+/// Writable binds at another guest path. Their source may be a name inside another bind, so every one counts.
+fn moved(tree: &Tree) -> Vec<(PathBuf, PathBuf)> {
+    tree.iter()
+        .filter_map(|(path, node)| {
+            let Node::Host { src, rw: true } = node else {
+                return None;
+            };
+            (src != path).then(|| (src.clone(), path.to_path_buf()))
+        })
+        .collect()
 }
 
 /// The network part does not depend on the file system; `check host` asks it directly.

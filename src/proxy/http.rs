@@ -1,6 +1,7 @@
 //! The HTTP front end: CONNECT tunnels and absolute-form requests, on hyper (egress-proxy §1.3).
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,6 +20,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use super::framing::{Heads, Tapped};
 use super::head;
 use super::limits::{MAX_DRAIN, MAX_HEAD};
 use super::refusal::{self, Body, Refusal, empty};
@@ -31,6 +33,8 @@ use crate::policy::host::Authority;
 struct Client {
     shared: Arc<Shared>,
     seat: Arc<Seat>,
+    heads: Heads,
+    peer: Option<SocketAddr>,
     kept: Mutex<Option<Upstream>>,
 }
 
@@ -39,9 +43,13 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat
     // Latency only.
     let _ = stream.set_nodelay(true);
     let limit = shared.limits.head;
+    let peer = stream.peer_addr().ok();
+    let (stream, heads) = Tapped::new(stream);
     let client = Arc::new(Client {
         shared,
         seat,
+        heads,
+        peer,
         kept: Mutex::new(None),
     });
     let service = service_fn(move |request| {
@@ -65,6 +73,11 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat
 
 impl Client {
     async fn handle(&self, request: Request<Incoming>) -> Response<Body> {
+        if self.heads.next_is_ambiguous(request.headers()) {
+            // The body is not read away: what it would be is the question. hyper closes the connection.
+            let why = "a request has a length or a transfer coding, not both";
+            return self.refuse(&Refusal::Malformed(why.to_owned()));
+        }
         let expects = request.headers().contains_key(EXPECT);
         match self.answer(request).await {
             Ok(response) => response,
@@ -108,7 +121,7 @@ impl Client {
 
     fn refuse(&self, refusal: &Refusal) -> Response<Body> {
         if let Refusal::Policy(to, denial) = refusal {
-            refusal::report(&*self.shared.sink, to.to_string(), denial);
+            self.shared.refused(self.peer, to.to_string(), denial);
         }
         refusal::answer(refusal, self.shared.hint_file.as_deref())
     }
@@ -254,8 +267,14 @@ async fn drain(mut body: Body, limit: Duration) {
 /// The socket behind a finished upgrade, and what was read from it already.
 async fn raw(upgrade: OnUpgrade) -> Option<(TcpStream, Bytes)> {
     let upgraded: Upgraded = upgrade.await.ok()?;
-    let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
-    Some((parts.io.into_inner(), parts.read_buf))
+    // The client's side is tapped, an upstream's is not.
+    match upgraded.downcast::<TokioIo<Tapped>>() {
+        Ok(parts) => Some((parts.io.into_inner().into_inner(), parts.read_buf)),
+        Err(upgraded) => {
+            let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
+            Some((parts.io.into_inner(), parts.read_buf))
+        }
+    }
 }
 
 /// A request body that counts as unsent until it has been handed on.

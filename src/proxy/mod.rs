@@ -7,6 +7,7 @@ mod client_hello;
 pub mod connect;
 mod dial;
 mod forward;
+mod framing;
 mod head;
 mod http;
 mod limits;
@@ -62,6 +63,23 @@ pub struct ProxyConfig {
     pub token: Option<String>,
     /// File named in hints.
     pub hint_file: Option<PathBuf>,
+    /// Names the process of a refused connection.
+    pub identify: Option<Arc<dyn Identify>>,
+}
+
+/// A process of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Pid on the host.
+    pub pid: i32,
+    /// As the kernel names it; the process may have chosen it.
+    pub name: String,
+}
+
+/// Tells whose a connection is, where that can be told.
+pub trait Identify: Send + Sync + std::fmt::Debug {
+    /// The process whose end of a connection is `peer`. Asked only when something was refused; may read procfs.
+    fn process(&self, peer: SocketAddr) -> Option<Process>;
 }
 
 /// The proxies of one run: one thread, one current_thread runtime. Dropping stops accepting, drains 250 ms, joins.
@@ -123,6 +141,7 @@ impl ProxySet {
         let shared = Arc::new(Shared::new(
             Dialer::new(config.egress, resolver, listening, &limits),
             sink,
+            config.identify,
             config.hint_file,
             config.token.map(Token::new),
             limits,

@@ -12,6 +12,7 @@ use hyper::ext::ReasonPhrase;
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, PROXY_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
+use super::Process;
 use super::dial::DialError;
 use crate::policy::egress::{Denial, Hint};
 use crate::policy::host::Authority;
@@ -54,12 +55,13 @@ impl Refusal {
 }
 
 /// The violation line of a refused destination.
-pub(super) fn report(sink: &dyn Sink, target: String, denial: &Denial) {
+pub(super) fn report(sink: &dyn Sink, target: String, denial: &Denial, asked: Option<Process>) {
+    let (pid, process) = asked.map(|p| (p.pid, p.name)).unzip();
     sink.violation(Violation {
         action: "network-outbound",
         target,
-        process: None,
-        pid: None,
+        process,
+        pid,
         rule: denial.rule.clone(),
         hint: denial.hint.as_ref().map(Hint::to_string),
     });

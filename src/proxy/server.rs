@@ -1,6 +1,7 @@
 //! Accepts connections on the run's sockets and hands each to the protocol it speaks.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,17 +18,23 @@ use super::refusal::{self, Refusal};
 use super::token::Token;
 use super::tunnel::{self, Early, Ends, Stopped};
 use super::vet::{self, Expected};
-use super::{forward, http, socks};
+use super::{Identify, forward, http, socks};
+use crate::policy::egress::Denial;
 use crate::policy::host::Authority;
 use crate::report::Sink;
 
 /// After a failed accept (no descriptors left): long enough to not spin, short enough to not be noticed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Refusals whose process is looked up: a storm of them must not make the proxies read procfs all day.
+const QUESTIONS: usize = 256;
+
 /// What every connection of a run needs.
 pub(super) struct Shared {
     pub(super) dialer: Dialer,
     pub(super) sink: Arc<dyn Sink>,
+    identify: Option<Arc<dyn Identify>>,
+    identified: AtomicUsize,
     pub(super) hint_file: Option<PathBuf>,
     pub(super) token: Option<Token>,
     pub(super) limits: Limits,
@@ -41,6 +48,7 @@ impl Shared {
     pub(super) fn new(
         dialer: Dialer,
         sink: Arc<dyn Sink>,
+        identify: Option<Arc<dyn Identify>>,
         hint_file: Option<PathBuf>,
         token: Option<Token>,
         limits: Limits,
@@ -48,6 +56,8 @@ impl Shared {
         Self {
             dialer,
             sink,
+            identify,
+            identified: AtomicUsize::new(0),
             hint_file,
             token,
             limits,
@@ -56,6 +66,16 @@ impl Shared {
             crowded: AtomicBool::new(false),
             unsent: Arc::default(),
         }
+    }
+
+    /// The violation line of a refused destination, with the process that asked where it can be told.
+    pub(super) fn refused(&self, peer: Option<SocketAddr>, target: String, denial: &Denial) {
+        let may_ask = self.identified.fetch_add(1, Ordering::Relaxed) < QUESTIONS;
+        let process = peer
+            .filter(|_| may_ask)
+            .zip(self.identify.as_ref())
+            .and_then(|(peer, identify)| identify.process(peer));
+        refusal::report(&*self.sink, target, denial, process);
     }
 
     /// Marks bytes of the child as not yet sent on, until dropped.
@@ -77,6 +97,7 @@ impl Shared {
             dialer: &self.dialer,
             limit: self.limits.hello,
         };
+        let peer = client.peer_addr().ok();
         let ends = Ends {
             client,
             upstream,
@@ -88,7 +109,7 @@ impl Shared {
                 mut client,
                 violated,
             } = *stopped;
-            refusal::report(&*self.sink, violated.target, &violated.denial);
+            self.refused(peer, violated.target, &violated.denial);
             farewell(&mut client, &vet::ALERT).await;
         }
     }

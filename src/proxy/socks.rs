@@ -4,6 +4,7 @@
 //! QUIC out.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -12,7 +13,6 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::dial::DialError;
-use super::refusal;
 use super::server::{Seat, Shared, farewell};
 use super::socks_wire::{self as wire, Destination, Parsed, Reply, WireError};
 use super::tunnel::Early;
@@ -35,7 +35,7 @@ pub(super) async fn serve(mut stream: TcpStream, shared: &Shared, _seat: &Arc<Se
         Ok(Err(Handshake::Answer(bytes))) => return farewell(&mut stream, &bytes).await,
         Ok(Err(Handshake::Close)) | Err(_) => return,
     };
-    match connect(&request, shared).await {
+    match connect(&request, stream.peer_addr().ok(), shared).await {
         Ok((to, upstream)) => {
             if stream.write_all(&Reply::Succeeded.bytes()).await.is_ok() {
                 let early = Early {
@@ -131,6 +131,7 @@ async fn read<T>(
 
 async fn connect(
     request: &wire::Request,
+    peer: Option<SocketAddr>,
     shared: &Shared,
 ) -> Result<(Authority, TcpStream), Reply> {
     let host = match &request.to {
@@ -147,7 +148,7 @@ async fn connect(
                 rule: e.to_string(),
                 hint: None,
             };
-            refusal::report(&*shared.sink, format!("{}:{port}", shown(request)), &denial);
+            shared.refused(peer, format!("{}:{port}", shown(request)), &denial);
             return Err(Reply::NotAllowed);
         }
     };
@@ -157,7 +158,7 @@ async fn connect(
     };
     let dialled = shared.dialer.dial(&to).await.map_err(|e| match e {
         DialError::Denied(denial) => {
-            refusal::report(&*shared.sink, to.to_string(), &denial);
+            shared.refused(peer, to.to_string(), &denial);
             Reply::NotAllowed
         }
         DialError::Unresolved(..) => Reply::HostUnreachable,

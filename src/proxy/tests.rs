@@ -137,6 +137,7 @@ fn fixture_with(
     });
     let sink = Arc::new(Recorder::default());
     let mut config = ProxyConfig {
+        identify: None,
         egress: EgressPolicy::new(policy),
         listeners: vec![listener],
         forwards: vec![],

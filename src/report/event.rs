@@ -198,6 +198,10 @@ impl Stream {
         }
     }
 
+    pub(super) fn name_session(&mut self, session_id: &str) {
+        session_id.clone_into(&mut self.session_id);
+    }
+
     /// Writes one event; `Some` is what the user is told, once.
     pub(super) fn send(&mut self, event: &Event) -> Option<String> {
         if self.dead {

@@ -190,6 +190,13 @@ impl Reporter {
         self.lock().events = Some(event::Stream::new(file, session_id));
     }
 
+    /// Names the run in further events.
+    pub fn name_session(&self, session_id: &str) {
+        if let Some(stream) = self.lock().events.as_mut() {
+            stream.name_session(session_id);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Output> {
         // A panic while a line was written leaves nothing half done that matters here.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -15,7 +15,7 @@ pub(super) struct Domain {
 
 /// Opens what the domain of the command needs, inside the finished mounts.
 pub(super) fn domain_prepare(plan: &InnerPlan) -> io::Result<Domain> {
-    harden::rebind_inputs(&plan.writable, &plan.keep_fds).map_err(io::Error::other)?;
+    harden::rebind_inputs(&plan.writable, &plan.moved, &plan.keep_fds).map_err(io::Error::other)?;
     let built =
         harden::Domain::prepare(&plan.writable, &plan.keep_fds).map_err(io::Error::other)?;
     Ok(Domain {

@@ -35,6 +35,7 @@ struct Bytes {
     cwd: OsString,
     pins: Vec<(OsString, u64, u64)>,
     writable: Vec<OsString>,
+    moved: Vec<(OsString, OsString)>,
     keep_fds: Vec<i32>,
     confine: bool,
     listen: Vec<u16>,
@@ -56,6 +57,11 @@ pub(super) fn pack(plan: InnerPlan, facts: Facts) -> io::Result<Vec<u8>> {
             .map(|(path, dev, ino)| (path.into(), dev, ino))
             .collect(),
         writable: plan.writable.into_iter().map(Into::into).collect(),
+        moved: plan
+            .moved
+            .into_iter()
+            .map(|(host, guest)| (host.into(), guest.into()))
+            .collect(),
         keep_fds: plan.keep_fds,
         confine: plan.confine,
         listen: plan.listen,
@@ -79,6 +85,11 @@ pub(super) fn unpack(bytes: &[u8]) -> io::Result<(InnerPlan, Facts)> {
             .map(|(path, dev, ino)| (PathBuf::from(path), dev, ino))
             .collect(),
         writable: bytes.writable.into_iter().map(Into::into).collect(),
+        moved: bytes
+            .moved
+            .into_iter()
+            .map(|(host, guest)| (host.into(), guest.into()))
+            .collect(),
         keep_fds: bytes.keep_fds,
         confine: bytes.confine,
         listen: bytes.listen,
@@ -110,7 +121,8 @@ mod tests {
             env: vec![(odd.clone(), odd.clone())],
             cwd: odd.clone().into(),
             pins: vec![(odd.clone().into(), 7, u64::MAX)],
-            writable: vec![odd.into()],
+            writable: vec![odd.clone().into()],
+            moved: vec![("/b".into(), odd.into())],
             keep_fds: vec![3, 9],
             confine: true,
             listen: vec![3128],

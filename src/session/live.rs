@@ -5,14 +5,16 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 
 use super::caller::{DefaultAction, Signals, Terminal, default_action};
 use super::errors;
+use super::peers::Peers;
 use super::wire::{self, Order, Report};
-use super::{Enforced, OnListeners, Outcome, SessionError};
+use super::{Doors, Enforced, OnListeners, Outcome, SessionError};
 use crate::backend::NetSetup;
 use crate::sys::process::{WaitFor, wait};
 use crate::sys::{fds, signals};
@@ -72,6 +74,7 @@ impl Live {
             .ok_or_else(|| errors::lost("no control socket"))?;
         let mut watch = Watch {
             control: &control,
+            child: self.child,
             signals,
             terminal,
             deadline: None,
@@ -149,6 +152,8 @@ struct Watch<'a> {
     /// What serves the listeners, kept for the length of the run.
     served: Option<Box<dyn Any>>,
     net: Option<NetSetup>,
+    /// What ccbox started.
+    child: Pid,
 }
 
 impl Watch<'_> {
@@ -177,8 +182,11 @@ impl Watch<'_> {
                 if !passed.is_empty()
                     && let Some(serve) = on_listeners.take()
                 {
-                    let listeners = passed.into_iter().map(TcpListener::from).collect();
-                    self.served = Some(serve(listeners).map_err(errors::proxies)?);
+                    let doors = Doors {
+                        listeners: passed.into_iter().map(TcpListener::from).collect(),
+                        identify: Arc::new(Peers::below(self.child.as_raw())),
+                    };
+                    self.served = Some(serve(doors).map_err(errors::proxies)?);
                 }
                 match report {
                     Report::Listeners => {}

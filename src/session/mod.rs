@@ -11,6 +11,7 @@ pub mod inner;
 mod keeper;
 mod launch;
 mod live;
+mod peers;
 mod prestage;
 mod relay;
 mod wire;
@@ -18,6 +19,7 @@ mod wire;
 use std::any::Any;
 use std::io;
 use std::net::TcpListener;
+use std::sync::Arc;
 
 use caller::{Signals, Terminal};
 use launch::Launch;
@@ -26,6 +28,7 @@ use live::Hooks;
 
 use crate::backend::{Engine, Invocation, NetSetup};
 use crate::exit::Failure;
+use crate::proxy::Identify;
 use crate::sys;
 
 /// How the run ended.
@@ -53,8 +56,17 @@ pub struct Enforced {
     pub net: Option<NetSetup>,
 }
 
-/// Called with the listeners of the child's namespace before any user code runs; the value lives as long as the run.
-pub type OnListeners<'a> = Box<dyn FnOnce(Vec<TcpListener>) -> io::Result<Box<dyn Any>> + 'a>;
+/// The listeners of the child's namespace, and who tells whose a connection to them is.
+#[derive(Debug)]
+pub struct Doors {
+    /// In the order asked for.
+    pub listeners: Vec<TcpListener>,
+    /// Names the process behind a connection.
+    pub identify: Arc<dyn Identify>,
+}
+
+/// Called with the listeners before any user code runs; the value lives as long as the run.
+pub type OnListeners<'a> = Box<dyn FnOnce(Doors) -> io::Result<Box<dyn Any>> + 'a>;
 
 /// Everything the session needs beside the invocation.
 pub struct SessionConfig<'a> {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag};
@@ -14,7 +15,7 @@ use nix::sys::socket::{
 use nix::sys::stat::{FileStat, SFlag};
 
 /// The most descriptors one message may carry; the kernel's own limit is 253 (SCM_MAX_FD).
-pub const MAX_PASSED: usize = 64;
+pub const MAX_PASSED: usize = 250;
 
 /// What a descriptor refers to, as far as the rules for inherited descriptors care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +85,54 @@ pub fn close_on_exec_from(first: RawFd) -> io::Result<()> {
         }
         Err(e) => Err(e.into()),
     }
+}
+
+/// Opens an object by an absolute path without following any link, the last one included, and without rights on it.
+#[cfg(target_os = "linux")]
+pub fn open_no_links(path: &Path) -> io::Result<OwnedFd> {
+    use nix::fcntl::{AT_FDCWD, OpenHow, ResolveFlag, openat2};
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
+    match openat2(AT_FDCWD, path, how) {
+        // Older than Linux 5.6, or a container's filter that does not know the call.
+        Err(Errno::ENOSYS | Errno::EPERM) => step_by_step(path, OFlag::O_PATH),
+        other => Ok(refuse_link(other?)?),
+    }
+}
+
+/// Opens an object by an absolute path without following any link, the last one included.
+#[cfg(not(target_os = "linux"))]
+pub fn open_no_links(path: &Path) -> io::Result<OwnedFd> {
+    step_by_step(path, OFlag::O_RDONLY | OFlag::O_NONBLOCK)
+}
+
+/// One component at a time, each relative to the descriptor of the one before: nobody can swap a parent in between.
+fn step_by_step(path: &Path, access: OFlag) -> io::Result<OwnedFd> {
+    use nix::fcntl::{AT_FDCWD, openat};
+    use nix::sys::stat::Mode;
+    use std::path::Component;
+    let flags = access | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let mut at = openat(AT_FDCWD, "/", flags | OFlag::O_DIRECTORY, Mode::empty())?;
+    for part in path.components() {
+        match part {
+            Component::RootDir | Component::CurDir => {}
+            Component::Normal(name) => {
+                at = refuse_link(openat(&at, name, flags, Mode::empty())?)?;
+            }
+            Component::ParentDir | Component::Prefix(_) => return Err(Errno::EINVAL.into()),
+        }
+    }
+    Ok(at)
+}
+
+/// `O_PATH | O_NOFOLLOW` opens a link itself (open(2)).
+fn refuse_link(fd: OwnedFd) -> Result<OwnedFd, Errno> {
+    let kind = SFlag::from_bits_truncate(nix::sys::stat::fstat(&fd)?.st_mode) & SFlag::S_IFMT;
+    if kind == SFlag::S_IFLNK {
+        return Err(Errno::ELOOP);
+    }
+    Ok(fd)
 }
 
 /// Closes every descriptor above 2 that is not in `keep`.
@@ -238,13 +287,11 @@ pub fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(usize,
     let mut fds = Vec::new();
     for part in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(numbers) = part {
-            // SAFETY: `from_raw_fd` requires open, unowned descriptors: the kernel has just installed these in our
-            // table for this message, and this is the only place that sees their numbers.
-            fds.extend(
-                numbers
-                    .into_iter()
-                    .map(|n| unsafe { OwnedFd::from_raw_fd(n) }),
-            );
+            for number in numbers {
+                // SAFETY: `from_raw_fd` requires an open, unowned descriptor: the kernel has just installed this one in
+                // our table for this message, and this is the only place that sees its number.
+                fds.push(unsafe { OwnedFd::from_raw_fd(number) });
+            }
         }
     }
     if message

@@ -11,6 +11,7 @@
 mod arch;
 mod cli;
 mod escape;
+mod examples;
 mod generated;
 mod net;
 mod run;

@@ -157,12 +157,18 @@ fn a_refused_host_is_one_line_with_its_hint() {
     let script = "for i in 1 2 3; do curl -s -o /dev/null http://evil.invalid/; done; true";
     let out = b.run(&["sh", "-c", script]);
     let lines: Vec<&str> = out.stderr.lines().collect();
+    let [denied, hint, count] = lines.as_slice() else {
+        panic!("{lines:?}");
+    };
+    let pid = denied
+        .strip_prefix("ccbox: denied network-outbound evil.invalid:80 [curl ")
+        .and_then(|rest| rest.strip_suffix("]: not on the allow list"));
+    assert!(pid.is_some_and(|p| p.parse::<u32>().is_ok()), "{denied}");
     assert_eq!(
-        lines,
+        [*hint, *count],
         [
-            "ccbox: denied network-outbound evil.invalid:80: not on the allow list",
             "ccbox: hint: [network] allowed_domains = [\"evil.invalid\"]",
-            "ccbox: 3 times: network-outbound evil.invalid:80",
+            "ccbox: 3 times: network-outbound evil.invalid:80 [curl]",
         ]
     );
     let spec = b.path().join("spec.toml");
@@ -246,6 +252,20 @@ fn events_tell_the_whole_life_of_a_run() {
     assert_eq!(
         (&last["type"], &last["exit_code"], &last["origin"]),
         (&"error".into(), &127.into(), &"ccbox".into())
+    );
+    let refused = events(&Box::new().spec("mode = \"chatt\"\n"), &["true"]);
+    assert_eq!(types(&refused), ["error"]);
+    assert_eq!(
+        (&refused[0]["exit_code"], &refused[0]["state"]),
+        (&125.into(), &"error".into())
+    );
+    let named = events(
+        &Box::new().spec("session_id = \"s-2\"\n[[bind_mounts]]\nhost_path = \"@T@/ws\"\n"),
+        &["true"],
+    );
+    assert!(
+        named.iter().all(|l| l["session_id"] == "s-1"),
+        "the option wins"
     );
     let denied = events(
         &b,

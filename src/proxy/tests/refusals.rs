@@ -376,6 +376,7 @@ fn an_open_policy_is_not_served() {
     let mut policy = network(&[], &[]);
     policy.mode = NetworkMode::Open;
     let config = ProxyConfig {
+        identify: None,
         egress: EgressPolicy::new(&policy),
         listeners: vec![],
         forwards: vec![],

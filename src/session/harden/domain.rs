@@ -21,7 +21,6 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 
 use crate::exit::Failure;
 use crate::sys::inherited::{Access, access, copy};
@@ -154,10 +153,7 @@ fn grant(path: &Path, source: io::Error) -> DomainError {
 
 /// Pins a granted path. Guest paths are free of links; one that has come up since was planted (semantics 20).
 fn open(path: &Path) -> io::Result<OwnedFd> {
-    let how = OpenHow::new()
-        .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
-        .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
-    openat2(AT_FDCWD, path, how).map_err(io::Error::from)
+    crate::sys::fds::open_no_links(path)
 }
 
 /// Reopening an object that is open for writing gives nothing new, and `> /dev/stdout` needs it.

@@ -55,15 +55,20 @@ impl Failure for InputError {
 
 /// Opens read-only descriptors of protected files anew on the mounts of the sandbox; to be called inside the finished mounts.
 ///
-/// `writable` and `kept` are those of [`super::Domain::prepare`].
-pub fn rebind_inputs(writable: &[PathBuf], kept: &[RawFd]) -> Result<(), InputError> {
+/// `writable` and `kept` are those of [`super::Domain::prepare`], `moved` are the host and guest paths of writable binds that have
+/// another path inside.
+pub fn rebind_inputs(
+    writable: &[PathBuf],
+    moved: &[(PathBuf, PathBuf)],
+    kept: &[RawFd],
+) -> Result<(), InputError> {
     for &fd in [0, 1, 2].iter().chain(kept) {
         let io = |source| InputError::Io { fd, source };
         if access(fd).map_err(io)? != Some(Access::Read) {
             continue;
         }
         let file = File::from(copy(fd).map_err(io)?);
-        match seen_inside(fd, &file, writable).map_err(io)? {
+        match seen_inside(fd, &file, writable, moved).map_err(io)? {
             Seen::AsItIs => {}
             Seen::Protected(inside) => {
                 let inside = at_the_same_place(&file, inside).map_err(io)?;
@@ -83,33 +88,52 @@ enum Seen {
     Hidden(PathBuf),
 }
 
-fn seen_inside(fd: RawFd, file: &File, writable: &[PathBuf]) -> io::Result<Seen> {
+fn seen_inside(
+    fd: RawFd,
+    file: &File,
+    writable: &[PathBuf],
+    moved: &[(PathBuf, PathBuf)],
+) -> io::Result<Seen> {
     let meta = file.metadata()?;
     // A file without a name can be reached by nobody who does not hold it already.
     if !meta.is_file() || meta.nlink() == 0 {
         return Ok(Seen::AsItIs);
     }
-    // The host's name of it. A bind that has another name inside is not recognised: Linux shows binds at their host paths unless
-    // a spec says otherwise.
+    // The host's name of it, and the names it has inside through each grant that covers it.
     let path: PathBuf = OsString::from(std::fs::read_link(format!("/proc/self/fd/{fd}"))?).into();
     let same_device = |root: &Path| std::fs::metadata(root).is_ok_and(|m| m.dev() == meta.dev());
-    let mut roots = writable.iter().filter(|root| path.starts_with(root));
-    let Some(inside) = open_same(&path, &meta)? else {
-        // A private mount (/tmp) hides what the host has below its name, and its grant is no grant on the host's files: they are
-        // on another device.
-        return Ok(if roots.any(|root| same_device(root)) {
-            Seen::Hidden(path)
+    let own = writable
+        .iter()
+        .filter(|root| path.starts_with(root))
+        .map(|root| (path.clone(), root));
+    let elsewhere = moved.iter().filter_map(|(host, guest)| {
+        let rest = path.strip_prefix(host).ok()?;
+        // Joining an empty rest would add a slash, and a file is no directory.
+        let whole = rest.as_os_str().is_empty();
+        let name = if whole {
+            guest.clone()
         } else {
-            Seen::AsItIs
-        });
-    };
-    let protected =
-        roots.next().is_some() && fstatvfs(&inside)?.flags().contains(FsFlags::ST_RDONLY);
-    Ok(if protected {
-        Seen::Protected(inside)
-    } else {
-        Seen::AsItIs
-    })
+            guest.join(rest)
+        };
+        Some((name, guest))
+    });
+    let mut seen = Seen::AsItIs;
+    for (name, root) in own.chain(elsewhere) {
+        match open_same(&name, &meta)? {
+            // Writable by this name, so nothing is gained through the descriptor.
+            Some(inside) if !fstatvfs(&inside)?.flags().contains(FsFlags::ST_RDONLY) => {
+                return Ok(Seen::AsItIs);
+            }
+            Some(inside) => seen = Seen::Protected(inside),
+            // A private mount (/tmp) hides what the host has below its name, and its grant is no grant on the host's files: they are
+            // on another device.
+            None if matches!(seen, Seen::AsItIs) && same_device(root) => {
+                seen = Seen::Hidden(path.clone());
+            }
+            None => {}
+        }
+    }
+    Ok(seen)
 }
 
 /// The file at this path, if it is the one the metadata is of.

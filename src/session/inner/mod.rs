@@ -13,7 +13,6 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags};
 
 use super::confine;
 use super::handover::{self, Facts};
@@ -129,7 +128,8 @@ fn descriptors(plan: &InnerPlan, facts: &Facts, control: &OwnedFd) -> io::Result
 /// Each grant must be the very object that was looked at when the plan was made (semantics 20).
 fn verify_pins(plan: &InnerPlan) -> Result<(), SetupFailure> {
     for (path, dev, ino) in &plan.pins {
-        let seen = nix::sys::stat::fstatat(AT_FDCWD, path.as_path(), AtFlags::AT_SYMLINK_NOFOLLOW)
+        let object = fds::open_no_links(path).map_err(|e| Step::Pin.failed(&e, path.as_path()))?;
+        let seen = nix::sys::stat::fstat(&object)
             .map_err(|e| Step::Pin.failed(&e.into(), path.as_path()))?;
         if (seen.st_dev, seen.st_ino) != (*dev, *ino) {
             return Err(Step::Pin.failed(&Errno::ESTALE.into(), path.as_path()));

@@ -95,6 +95,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             env: std::env::vars_os().collect(),
             cwd,
             pins,
+            moved: Vec::new(),
             writable: Vec::new(),
             keep_fds: Vec::new(),
             confine: false,
@@ -112,7 +113,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         state_dirs: Vec::new(),
         on_listeners: Box::new(move |listeners| {
             if serve {
-                for listener in listeners {
+                for listener in listeners.listeners {
                     std::thread::spawn(move || {
                         use std::io::Write;
                         while let Ok((mut peer, _)) = listener.accept() {

@@ -44,6 +44,38 @@ fn what_was_opened_for_reading_stays_so() {
     }
 }
 
+/// The same where the workspace has another path inside.
+#[test]
+fn a_moved_workspace_protects_its_files_too() {
+    for caller in callers() {
+        for name in ["ws/prot", "ws/dir/prot"] {
+            let site = Site::new(caller);
+            let t = site.path("");
+            let t = t.to_str().unwrap().trim_end_matches('/');
+            // Not visible at its own path.
+            let spec = format!(
+                "network_enabled = false\nguest_workdir = \"/srv/work\"\n\
+                 protected_paths = [\"{t}/ws/prot\", \"{t}/ws/dir/prot\"]\n\
+                 [[bind_mounts]]\nhost_path = \"{t}/ws\"\nguest_path = \"/srv/work\"\n"
+            );
+            site.file("spec.toml", &spec);
+            let open = || File::open(site.path(name)).unwrap();
+
+            let mut attack = site.inside(&python(ATTACK));
+            attack.stdin(open());
+            let output = attack.output().unwrap();
+            let seen = checked(&attack, &output);
+            assert!(seen.has("5"), "{seen:?}");
+            assert_eq!(site.read(name), "KEEP\n");
+
+            let mut control = site.outside(&python(ATTACK));
+            control.stdin(open());
+            ran(control);
+            assert_ne!(site.read(name), "KEEP\n", "{name}");
+        }
+    }
+}
+
 /// What was opened for writing may be opened again: `> /dev/stdout` into a file works.
 #[test]
 fn what_was_opened_for_writing_can_be_reopened() {

@@ -135,6 +135,8 @@ ODD = {
     "empty header value": b"GET http://denied.test/ HTTP/1.1\r\nHost:\r\nX:\r\n\r\n",
     "two lengths": b"POST http://allowed.test/up HTTP/1.1\r\nHost: allowed.test\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
     "length and chunked": b"POST http://allowed.test/up HTTP/1.1\r\nHost: allowed.test\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunked and length": b"POST http://allowed.test/up HTTP/1.1\r\nHost: allowed.test\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+    "second on a connection": b"GET http://allowed.test/ HTTP/1.1\r\nHost: allowed.test\r\n\r\nPOST http://allowed.test/up HTTP/1.1\r\nHost: allowed.test\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "other scheme": b"GET ftp://allowed.test/ HTTP/1.1\r\nHost: allowed.test\r\n\r\n",
     "user info": b"GET http://allowed.test@denied.test/ HTTP/1.1\r\nHost: allowed.test\r\n\r\n",
     "NULs": b"\0" * 512,
