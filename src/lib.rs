@@ -13,11 +13,13 @@
 //! * [`plan`] resolves policy and facts into an ordered, backend-neutral [`plan::Plan`]
 //! * [`backend`] renders a plan into an [`backend::Invocation`]: argv, descriptors, environment
 //! * [`session`] owns the live run: child, proxies, signals, terminal
+//! * [`broker`] decides each write inside writable trees while the child runs (Linux)
 //! * [`proxy`] serves HTTP and SOCKS on sockets of the child's network namespace
 //! * [`report`] is the only module that writes to stderr or to the event stream
 //! * [`sys`] is the only module with `unsafe`
 
 pub mod backend;
+pub mod broker;
 pub mod cli;
 pub mod exit;
 pub mod host;

@@ -3,6 +3,8 @@
 //! Our own small matcher, because names are bytes, `/` never matches, and braces and backslashes mean themselves:
 //! the common glob libraries differ in at least one of the three. `?` and a class stand for one byte.
 
+mod components;
+
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -145,7 +147,7 @@ impl PathPattern {
 }
 
 /// Wildcard matching with one level of backtracking: right for `**` because every other part takes exactly one name.
-fn match_parts(parts: &[Part], names: &[Vec<u8>]) -> bool {
+fn match_parts(parts: &[Part], names: &[impl AsRef<[u8]>]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     loop {
@@ -156,7 +158,7 @@ fn match_parts(parts: &[Part], names: &[Vec<u8>]) -> bool {
                 p += 1;
                 continue;
             }
-            (Some(Part::Name(tokens)), Some(name)) if match_name(tokens, name) => {
+            (Some(Part::Name(tokens)), Some(name)) if match_name(tokens, name.as_ref()) => {
                 p += 1;
                 n += 1;
                 continue;

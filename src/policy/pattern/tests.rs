@@ -212,3 +212,73 @@ proptest! {
         prop_assert!(!got);
     }
 }
+
+/// The components of a path, folded as the policy folds.
+fn components(path: &str) -> Vec<Vec<u8>> {
+    path.split('/')
+        .filter(|c| !c.is_empty())
+        .map(|c| fold(c.as_bytes()))
+        .collect()
+}
+
+#[test]
+fn a_prefix_of_a_pattern_is_where_a_match_may_lie_below() {
+    let table: &[(&str, &[&str], &[&str])] = &[
+        (".env", &[], &["/base", "/base/x", "/base/.env"]),
+        ("**/.env", &[], &["/base", "/base/x"]),
+        (
+            "**/.git/hooks/**",
+            &["/base/.git", "/base/x/.GIT"],
+            &["/base/x", "/base/.git/x"],
+        ),
+        (
+            "**/a/b/c",
+            &["/base/a", "/base/x/a/b"],
+            &["/base/a/x", "/base/b"],
+        ),
+        (
+            "a/**/b",
+            &["/base/a", "/base/x/a/y", "/base/a/y/z"],
+            &["/base/x"],
+        ),
+        (
+            "./a/**/b",
+            &["/base/a", "/base/a/y"],
+            &["/base/x/a/y", "/base/x"],
+        ),
+        ("./**/*.key", &[], &["/base/x", "/base/x/y"]),
+        ("./**/a/*.key", &["/base/a", "/base/x/a"], &["/base/x"]),
+        ("/*/a", &[], &["/base/a", "/base/x"]),
+    ];
+    for (text, starts, not) in table {
+        let pattern = pattern(text, ListKind::DenyWrite);
+        for (paths, want) in [(starts, true), (not, false)] {
+            for path in *paths {
+                let path = components(path);
+                let path: Vec<&[u8]> = path.iter().map(Vec::as_slice).collect();
+                assert_eq!(
+                    pattern.starts_at_components(&path, 1),
+                    want,
+                    "{text} {path:?}"
+                );
+            }
+        }
+    }
+}
+
+proptest! {
+    /// Asked by components the answer is the same, and refolding by the same fold changes nothing.
+    #[test]
+    fn components_are_matched_as_paths_are(
+        text in "(\\*\\*/)?([abAB*.]|\\*\\*|a\\*|[a-b]|.env)(/([abAB*]|\\*\\*|b)){0,3}",
+        path in "(/[abAB.]{1,3}){0,5}",
+    ) {
+        let parsed = PathEntry::parse(&text, false, ListKind::DenyWrite, Path::new("/base"), Path::new("/home/u"));
+        let Ok(PathEntry::Pattern(pattern)) = parsed else { return Ok(()); };
+        let split = components(&path);
+        let split: Vec<&[u8]> = split.iter().map(Vec::as_slice).filter(|c| *c != b".").collect();
+        let want = !split.is_empty() && pattern.matches(Path::new(&path));
+        prop_assert_eq!(pattern.names_components(&split), want);
+        prop_assert_eq!(pattern.refolded(fold).names_components(&split), want);
+    }
+}
