@@ -9,6 +9,7 @@
 
 mod allow;
 mod isolation;
+mod names;
 mod protocol;
 mod tls;
 
