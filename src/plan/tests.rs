@@ -2,6 +2,7 @@
 
 mod ask;
 mod cases;
+mod crowds;
 mod eval;
 mod props;
 mod tables;
