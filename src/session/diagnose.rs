@@ -157,6 +157,9 @@ pub(super) fn engine() -> Option<SessionError> {
     None
 }
 
+/// CAP_SETFCAP (linux/capability.h).
+const SETFCAP: u32 = 31;
+
 /// Switches of the kernel that forbid user namespaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Switches {
@@ -168,18 +171,29 @@ struct Switches {
     apparmor: Option<i64>,
     /// A seccomp filter is already installed on this process.
     filtered: bool,
+    /// uid 0 without CAP_SETFCAP.
+    powerless_root: bool,
+    /// The process's root is not that of its mount namespace.
+    chrooted: bool,
 }
 
 impl Switches {
     fn read() -> Self {
         let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse().ok();
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let mode = status.lines().find_map(|l| l.strip_prefix("Seccomp:"));
+        let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name));
+        let mode = field("Seccomp:");
+        let effective = field("CapEff:").and_then(|c| u64::from_str_radix(c.trim(), 16).ok());
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        // proc_pid_mountinfo(5): the fifth field is the mount point, seen from the process's root.
+        let mut points = mounts.lines().filter_map(|l| l.split(' ').nth(4));
         Self {
             max: number("/proc/sys/user/max_user_namespaces"),
             debian: number("/proc/sys/kernel/unprivileged_userns_clone"),
             apparmor: number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
             filtered: mode.is_some_and(|m| m.trim() != "0"),
+            powerless_root: getuid().is_root() && effective.is_some_and(|c| c & 1 << SETFCAP == 0),
+            chrooted: !mounts.is_empty() && !points.any(|p| p == "/"),
         }
     }
 }
@@ -199,6 +213,18 @@ fn user_namespaces_refused(error: &io::Error, switches: &Switches) -> SessionErr
         (
             "AppArmor restricts them (kernel.apparmor_restrict_unprivileged_userns is 1)".to_owned(),
             "install bubblewrap's AppArmor profile (package `apparmor-profiles`, `bwrap-userns-restrict`), or `sysctl kernel.apparmor_restrict_unprivileged_userns=0` as root".to_owned(),
+        )
+    } else if switches.powerless_root {
+        (
+            "uid 0 without CAP_SETFCAP may not be mapped into one (Linux 5.12)".to_owned(),
+            "give the container that capability, e.g. `--cap-add SETFCAP`, or run as another user"
+                .to_owned(),
+        )
+    } else if switches.chrooted {
+        (
+            "this process runs in a chroot, and the kernel makes none there".to_owned(),
+            "start ccbox in a container, or make the directory the root by pivot_root(2)"
+                .to_owned(),
         )
     } else if switches.filtered {
         (
@@ -274,6 +300,24 @@ mod tests {
                 },
                 "seccomp filter",
                 "seccomp=unconfined",
+            ),
+            (
+                &eperm,
+                Switches {
+                    powerless_root: true,
+                    ..none.clone()
+                },
+                "CAP_SETFCAP",
+                "--cap-add SETFCAP",
+            ),
+            (
+                &eperm,
+                Switches {
+                    chrooted: true,
+                    ..none.clone()
+                },
+                "chroot",
+                "container",
             ),
             (
                 &enospc,

@@ -9,6 +9,7 @@
 )]
 
 mod arch;
+mod cases;
 mod cli;
 mod escape;
 mod examples;

@@ -24,12 +24,19 @@ def names(executable, *flags):
     return [l.removesuffix(": test") for l in lines if l.endswith(": test")]
 
 
+def fresh():
+    """A group of its own, and no signal ignored: what the caller ignores (nohup) would be inherited by every command."""
+    os.setpgid(0, 0)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def run(executable, name, limit):
     """Answers (passed, what it printed, seconds)."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as output:  # not a pipe: a process that outlives its test must not hold us up
         child = subprocess.Popen(
-            [executable, "--exact", name, "--nocapture"], stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=lambda: os.setpgid(0, 0)
+            [executable, "--exact", name, "--nocapture"], stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=fresh
         )
         try:
             passed = child.wait(limit) == 0

@@ -48,7 +48,7 @@ const TIME_LIMIT: &str = "60";
 
 /// Whom the commands run as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Caller {
+pub(crate) enum Caller {
     /// An ordinary user.
     User,
     /// uid 0 with the capabilities the tests have.
@@ -56,7 +56,7 @@ enum Caller {
 }
 
 /// An ordinary user always; uid 0 as well where the tests run as it.
-fn callers() -> Vec<Caller> {
+pub(crate) fn callers() -> Vec<Caller> {
     if nix::unistd::geteuid().is_root() {
         vec![Caller::User, Caller::Root]
     } else {
@@ -65,7 +65,7 @@ fn callers() -> Vec<Caller> {
 }
 
 /// CAP_SYS_ADMIN and CAP_MKNOD: a machine's root. A container's root cannot show the controls that need them.
-fn machine_root(caller: Caller) -> bool {
+pub(crate) fn machine_root(caller: Caller) -> bool {
     const NEEDED: u64 = 1 << 21 | 1 << 27;
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mask = status
@@ -76,7 +76,7 @@ fn machine_root(caller: Caller) -> bool {
 }
 
 /// uid and gid of the ordinary user: that of the tests, or the first one of the user database.
-fn ordinary() -> (u32, u32) {
+pub(crate) fn ordinary() -> (u32, u32) {
     let me = nix::unistd::geteuid();
     if !me.is_root() {
         return (me.as_raw(), nix::unistd::getegid().as_raw());

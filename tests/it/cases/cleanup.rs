@@ -1,0 +1,69 @@
+//! Nothing is left, and nothing of the user's is taken away.
+
+use super::cases;
+
+const ABSENT: &str = "protected_paths = [\"ws/.bashrc\", \"ws/.gitconfig\", \"ws/.env\", \"ws/.vscode/settings.json\", \"ws/.idea/\", \"ws/x/y/z\"]";
+
+/// CL-1: after a normal run.
+#[test]
+fn a_run_leaves_nothing() {
+    for c in cases() {
+        c.spec(ABSENT, "", "");
+        let script = "git init -q ws; mkdir tmpd; find ws tmpd | sort > a; export TMPDIR=$T/tmpd; $R true; $R false; $R /nonexistent
+            git -C ws status --porcelain; find ws tmpd | sort | diff a -";
+        c.steps(script).prints("");
+    }
+}
+
+/// CL-2: after ccbox or the command was killed; no process survives either.
+#[test]
+fn a_killed_run_leaves_nothing() {
+    for c in cases() {
+        c.raw_spec(&format!(
+            "{ABSENT}\n[[bind_mounts]]\nhost_path = \"@T@/ws\"\n[filesystem]\nview = \"host\"\n"
+        ));
+        let script = "set -m; git init -q ws; N=61.$$; export XDG_RUNTIME_DIR=$T/rt; mkdir rt
+            for s in TERM INT HUP KILL; do
+              env -C ws ccbox run --spec $T/spec.toml -- sh -c \"touch ../up ../ws/.git/up; exec sleep $N\" & P=$!
+              for i in $(seq 200); do [ -e ws/.git/up ] && break; sleep .02; done; rm ws/.git/up
+              kill -$s $P; wait $P 2>/dev/null; done
+            for i in $(seq 100); do pgrep -f \"sleep $N\" >/dev/null || break; sleep .05; done; pgrep -f \"sleep $N\"
+            git -C ws status --porcelain; find ws -size 0 -not -path '*/.git/*'; ls -A rt";
+        c.steps(script).prints("");
+    }
+}
+
+/// CL-3: during the run nothing stands in the workspace that was not there before.
+#[test]
+fn nothing_appears_while_a_run_goes_on() {
+    for c in cases() {
+        c.spec(ABSENT, "", "");
+        let script = "git init -q ws; touch -d '1 hour ago' ws; M=$(stat -c %Y ws); find ws | sort > a; mkfifo go
+            $R sh -c 'echo up; cat '$T'/go' > up & while ! grep -q up up; do sleep .02; done
+            git -C ws status --porcelain; find ws | sort | diff a -; echo > go; wait; [ $M = $(stat -c %Y ws) ] && echo same";
+        c.steps(script).prints("same\n");
+    }
+}
+
+/// CL-5: an empty file of the user's, and one made during the run, stay.
+#[test]
+fn files_of_the_user_stay() {
+    for c in cases() {
+        c.spec("protected_paths = [\"ws/.env\", \"ws/.npmrc\"]", "", "");
+        let script = ": > ws/.env; mkfifo go; $R sh -c 'echo up; cat '$T'/go' > up & while ! grep -q up up; do sleep .02; done
+            echo mine > ws/.npmrc; echo > go; wait; ls -A ws; cat ws/.npmrc";
+        c.steps(script).prints(".env\n.npmrc\nmine\n");
+    }
+}
+
+/// CL-6: many runs leave no mounts, no namespaces and no files on the host.
+#[test]
+fn many_runs_leave_no_trace() {
+    for c in cases() {
+        c.spec("", "", "");
+        let script = "$R true; touch m f; sort /proc/self/mountinfo > m; find $T/.. | sort > f
+            for i in $(seq 40); do $R true || echo failed; done
+            sort /proc/self/mountinfo | diff m -; find $T/.. | sort | diff f -; pgrep -f $T/spec.toml";
+        c.steps(script).prints("");
+    }
+}

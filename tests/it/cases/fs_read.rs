@@ -1,0 +1,81 @@
+//! Reading what is denied.
+
+use super::cases;
+
+/// FR-1: the narrower deny wins over the directory grant; the rest of the directory stays usable.
+#[test]
+fn a_denied_file_inside_a_grant_stays_unreadable() {
+    for c in cases() {
+        c.spec("", "deny_read = [\"ws/secret.txt\", \"ws/vault/\"]", "");
+        let script = "echo SECRET > ws/secret.txt; mkdir ws/vault; echo SECRET > ws/vault/k; S=$(stat -c %s ws/secret.txt)
+            [ $(env -C ws tar c . | grep -ac SECRET) -gt 0 ] && echo control
+            $R sh -c 'cat secret.txt; cat vault/k; ls vault; cp secret.txt c; tar c . 2>/dev/null | grep -ac SECRET; dd if=secret.txt 2>/dev/null
+              cat /proc/self/root'$T'/ws/secret.txt /proc/self/cwd/secret.txt ./vault/../secret.txt; ls >/dev/null; echo ls=$?'
+            cat ws/c 2>/dev/null; cat ws/secret.txt";
+        c.steps(script).prints("control\n0\nls=0\nSECRET\n");
+    }
+}
+
+/// FR-2: neither moving nor linking makes a denied file readable.
+#[test]
+fn a_denied_file_cannot_be_moved_to_a_readable_name() {
+    for c in cases() {
+        c.spec("", "deny_read = [\"ws/vault\"]", "");
+        let script = "mkdir ws/vault; echo SECRET > ws/vault/k
+            env -C ws bash -c 'mv vault v2; cat v2/k; mv v2 vault'
+            $R bash -c 'mv vault v2; cat v2/k; ln vault/k l; cat l; mv vault/k k2; cat k2; ln -s vault/k s; cat s; rm s
+              cp -r vault v3; cat v3/k; rmdir v3; true' | grep -c SECRET; ls ws ws/vault";
+        c.steps(script)
+            .prints("SECRET\n0\nws:\nvault\n\nws/vault:\nk\n");
+    }
+}
+
+/// FR-3: denying the parent of the working directory hides the parent only.
+#[test]
+fn a_denied_parent_leaves_the_granted_cwd_in_place() {
+    for c in cases() {
+        c.raw_spec(
+            "network_enabled = false\n[[bind_mounts]]\nhost_path = \"@T@/ws\"\n[filesystem]\nview = \"host\"\ndeny_read = [\"@T@\"]\n",
+        );
+        let script =
+            "echo SECRET > sib; $R sh -c 'pwd; touch here && echo wrote; cat ../sib'; ls ws";
+        c.steps(script)
+            .prints(&format!("{}/ws\nwrote\nhere\n", c.t().display()));
+    }
+}
+
+/// FR-4: the most specific entry wins in both directions, whatever the order in the file.
+#[test]
+fn the_deepest_entry_wins_in_both_directions() {
+    let files = [
+        "deny_read = [\"~\", \"~/proj/.env\"]\nallow_read = [\"~/proj\"]",
+        "allow_read = [\"~/proj\"]\ndeny_read = [\"~/proj/.env\", \"~\"]",
+    ];
+    for files in files {
+        for c in cases() {
+            c.raw_spec(&format!(
+                "network_enabled = false\n[[bind_mounts]]\nhost_path = \"@T@/ws\"\n[filesystem]\nview = \"host\"\n{files}\n"
+            ));
+            let script = "mkdir -p h/proj h/other; echo A > h/proj/a; echo SECRET > h/proj/.env; echo SECRET > h/other/s
+                HOME=$T/h $R sh -c 'cat ~/proj/a; cat ~/proj/.env; cat ~/other/s; ls -A ~'";
+            let done = c.steps(script);
+            assert!(
+                ["A\n", "A\nproj\n"].contains(&done.out.as_str()),
+                "{done:?}"
+            );
+        }
+    }
+}
+
+/// FR-5: the host's processes are neither listed, signalled nor read.
+#[test]
+fn processes_of_the_host_are_out_of_reach() {
+    for c in cases() {
+        c.spec("", "", "");
+        let script = r#"env TOKEN=HOSTSECRET sleep 60 & H=$!
+            until grep -q HOSTSECRET /proc/$H/environ; do sleep .02; done; cat /proc/$H/environ | tr '\0' '\n' | grep -c HOSTSECRET
+            $R bash -c 'cat /proc/[0-9]*/environ 2>/dev/null | tr "\0" "\n" | grep -c HOSTSECRET; [ $(ls -d /proc/[0-9]* | wc -l) -lt 10 ] && echo few
+              kill -0 '$H' || echo k; ls /proc/'$H'/root >/dev/null 2>&1 || echo r'; kill $H"#;
+        c.steps(script).prints("1\n0\nfew\nk\nr\n");
+    }
+}

@@ -1,0 +1,152 @@
+//! Writing past a protection.
+
+use super::cases;
+
+/// FW-1: the protection does not travel with a renamed directory above, and the old name does not come free.
+#[test]
+fn an_ancestor_of_a_protected_file_cannot_be_renamed() {
+    for c in cases() {
+        c.spec("protected_paths = [\"ws/dir/prot\"]", "", "");
+        let control = "mkdir ws/dir; echo KEEP > ws/dir/prot; cd ws
+            mv dir d2 && mkdir dir && echo evil > dir/prot; cat dir/prot; rm -r dir d2; cd ..";
+        c.steps(control).prints("evil\n");
+        let script = "mkdir ws/dir; echo KEEP > ws/dir/prot; I=$(stat -c %i ws/dir)
+            $R sh -c 'mv dir d2 && mkdir dir && echo evil > dir/prot'; echo rc=$?
+            $R python3 -c 'import os
+for a, b in ((\"dir\", \"d2\"), (\"../ws/dir\", \"d2\"), (\"/proc/self/cwd/dir\", \"d2\")):
+    try: os.rename(a, b); print(\"renamed\")
+    except OSError: pass'
+            cat ws/dir/prot; ls ws; [ $I = $(stat -c %i ws/dir) ] && echo same
+            $R sh -c 'mkdir free; mv free free2 && rmdir free2'; echo rc2=$?";
+        c.steps(script)
+            .prints("rc=1\nKEEP\ndir\nsame\nrc2=0\n")
+            .says_nothing();
+    }
+}
+
+/// FW-2, FW-3, FW-4: what mounts cannot hold yet is named with the path it is about. Nothing is put in the place of an absent name.
+#[test]
+fn what_mounts_cannot_hold_is_said() {
+    for c in cases() {
+        c.spec(
+            "protected_paths = [\"ws/prot\", \"ws/.env\", \"ws/.git/hooks\"]",
+            "",
+            "",
+        );
+        let script = "echo KEEP > ws/prot; env -C ws ccbox run -v --spec $T/spec.toml -- true; ls -A ws
+            env -C ws ccbox explain --spec $T/spec.toml -- true > text; grep -c absent-names text; grep -c host-replace text
+            grep -o 'ws/.env\\|ws/.git/hooks' text | sort -u";
+        c.steps(script)
+            .prints("prot\n1\n1\nws/.env\nws/.git/hooks\n")
+            .says(&["enforced:", "not-yet=", "absent-names", "host-replace"]);
+    }
+}
+
+/// FW-5: a protected name that nobody inside can create needs no mount point and stops nothing.
+#[test]
+fn an_absent_protected_name_below_a_foreign_directory_stops_nothing() {
+    for c in cases() {
+        c.raw_spec(
+            "network_enabled = false\nprotected_paths = [\"@T@/foreign/.conf\", \"/usr/.conf\"]\n\
+             [[bind_mounts]]\nhost_path = \"@T@/foreign/ws\"\n",
+        );
+        let script = "mkdir -p foreign/ws; chmod 777 foreign/ws; chmod 755 foreign; chown 0:0 foreign
+            $AS env -C foreign/ws ccbox run --spec $T/spec.toml -- sh -c 'touch made; touch ../.conf'; echo rc=$?; find foreign -type f";
+        if nix::unistd::geteuid().is_root() {
+            c.root_steps(script)
+                .prints("rc=0\nforeign/ws/made\n")
+                .says_nothing();
+        }
+    }
+}
+
+/// FW-6: a write into a hidden directory fails instead of being lost.
+#[test]
+fn a_hidden_directory_takes_no_writes() {
+    for c in cases() {
+        c.spec("", "deny_read = [\"ws/vault\"]", "");
+        let script = "mkdir ws/vault; echo s > ws/vault/key
+            $R bash -c 'echo x > vault/new || echo w; cat vault/key || echo r; mkdir vault/d || echo d; ln -s x vault/l || echo l'
+            ls ws/vault; cat ws/vault/key";
+        c.steps(script).prints("w\nr\nd\nl\nkey\ns\n");
+    }
+}
+
+/// FW-7: in a read-only mode only the runner's own state and the private temporary directory are writable.
+#[test]
+fn read_only_modes_leave_only_runner_state_writable() {
+    for mode in ["review", "plan", "orchestrate"] {
+        for c in cases() {
+            c.spec(
+                &format!("mode = \"{mode}\"\nrunner_state_dirs = [\"st\"]"),
+                "",
+                "[[bind_mounts]]\nhost_path = \"@T@/ws2\"\n",
+            );
+            let script = "mkdir ws2 st
+                $RH sh -c 'touch ws/a || echo a; touch ws2/b || echo b; touch st/c; f=$(mktemp) && echo tmp=ok'
+                find . -type f | sort";
+            c.steps(script)
+                .prints("a\nb\ntmp=ok\n./spec.toml\n./st/c\n");
+        }
+    }
+}
+
+/// FW-8: mode, times, length, attributes, owner and link count of a protected file stay.
+#[test]
+fn metadata_of_a_protected_file_stays() {
+    for c in cases() {
+        c.spec("protected_paths = [\"ws/prot\"]", "", "");
+        let attack = "import os
+for f in (lambda: os.chmod('prot', 0o777), lambda: os.utime('prot', (1, 1)), lambda: os.truncate('prot', 0),
+          lambda: os.setxattr('prot', 'user.x', b'y'), lambda: os.chown('prot', os.getuid(), os.getgid()),
+          lambda: os.link('prot', 'alias'), lambda: os.rename('prot', 'other'), lambda: os.unlink('prot'),
+          lambda: os.replace('made', 'prot')):
+    try: f(); print('done')
+    except OSError: pass";
+        let script = format!(
+            "fresh() {{ rm -f ws/*; echo KEEP > ws/prot; echo m > ws/made; chmod 644 ws/prot; touch -d 2001-01-01 ws/prot; }}
+            show() {{ TZ=UTC stat -c '%a %y %s %h' ws/prot; python3 -c 'import os; print(os.listxattr(\"ws/prot\"))'; ls ws; }}
+            cat > attack.py <<'X'
+{attack}
+X
+            fresh; env -C ws python3 $T/attack.py | sort -u; fresh; $R python3 $T/attack.py; show"
+        );
+        c.steps(&script)
+            .prints("done\n644 2001-01-01 00:00:00.000000000 +0000 5 1\n[]\nmade\nprot\n");
+    }
+}
+
+/// FW-9: atomic saves work in a writable directory; on a single-file grant they fail, and a notice says why.
+#[test]
+fn atomic_saves_work_in_directories_and_single_files_say_why_not() {
+    for c in cases() {
+        c.spec("", "", "[[bind_mounts]]\nhost_path = \"@T@/conf.json\"\n");
+        let script = "echo '{}' > conf.json
+            $R sh -c 'echo 1 > a.tmp && mv a.tmp a; echo ws=$?; mv a ../conf.json 2>/dev/null; echo 3 > ../conf.json; echo inplace=$?'
+            cat conf.json";
+        c.steps(script).prints("ws=0\ninplace=0\n3\n").says(&[
+            "notice",
+            "conf.json",
+            "rename",
+            "directory",
+        ]);
+    }
+}
+
+/// FW-10: ccbox runs no git of its own in the project, and ordinary names stay usable.
+#[test]
+fn a_planted_repository_runs_nothing_through_ccbox() {
+    for c in cases() {
+        c.spec("", "protect_git = true", "");
+        let script = r#"git init -q ws; mkdir ws/sub
+            $R bash -c 'cd sub && mkdir objects refs && echo "ref: refs/heads/x" > HEAD && printf "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = \"touch %s/PWNED; false\"\n" "'$T'" > config'
+            $R true; env -C ws/sub ccbox run -- true; env -C ws/sub ccbox explain -- true > /dev/null; ls PWNED 2>/dev/null
+            $R bash -c 'mkdir -p config refs2 && echo ok > config/app.toml && echo x > HEADLINE; git status --short'
+            ls -A ws
+            # Control: git itself would have run it.
+            git -C ws/sub status >/dev/null 2>&1; ls PWNED"#;
+        c.steps(script).prints(
+            "?? HEADLINE\n?? config/\n?? sub/\n.git\nHEADLINE\nconfig\nrefs2\nsub\nPWNED\n",
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! Links on the way to something protected or granted.
+
+use super::cases;
+
+/// SL-1: what a protected link leads to is protected; that the link itself can be changed is said.
+#[test]
+fn the_target_of_a_protected_link_is_protected() {
+    for c in cases() {
+        c.spec("protected_paths = [\"ws/lnk\"]", "", "");
+        let script = "echo KEEP > ws/real; ln -s real ws/lnk
+            env -C ws ccbox run -v --spec $T/spec.toml -- sh -c 'echo e > lnk; echo e > real; mv real r2; rm -f real; true'; echo rc=$?
+            readlink ws/lnk; cat ws/real; env -C ws ccbox explain --spec $T/spec.toml -- true | grep -c 'link-names.*ws/lnk'";
+        c.steps(script)
+            .prints("rc=0\nreal\nKEEP\n1\n")
+            .says(&["not-yet=", "link-names"]);
+    }
+}
+
+/// SL-2: a protected link to a directory.
+#[test]
+fn a_protected_link_to_a_directory_protects_what_is_in_it() {
+    for c in cases() {
+        c.spec("protected_paths = [\"ws/skills\"]", "", "");
+        let script = "mkdir -p ws/shared/skills; echo KEEP > ws/shared/skills/a; ln -s shared/skills ws/skills
+            $R sh -c 'echo e > skills/a; echo e > shared/skills/b; mv shared y; echo up'
+            ls ws/shared/skills; cat ws/shared/skills/a; echo f > ws/shared/other; ls ws";
+        c.steps(script).prints("up\na\nKEEP\nshared\nskills\n");
+    }
+}
+
+/// SL-3: nothing is made where a dangling protected link leads.
+#[test]
+fn a_dangling_protected_link_is_left_alone() {
+    for c in cases() {
+        c.spec("protected_paths = [\"ws/dl\"]", "", "");
+        let script = "mkdir elsewhere; ln -s $T/elsewhere/missing ws/dl
+            $R true; echo rc=$?; ls -A elsewhere | wc -l; readlink ws/dl";
+        let missing = c.t().join("elsewhere/missing");
+        c.steps(script)
+            .prints(&format!("rc=0\n0\n{}\n", missing.display()));
+    }
+}
+
+/// SL-4: setting up follows no link in a parent directory to make something.
+#[test]
+fn nothing_is_made_through_a_planted_link() {
+    for c in cases() {
+        c.spec(
+            "protected_paths = [\"ws/link/new\", \"ws/link/sub/dir\"]",
+            "",
+            "",
+        );
+        let script =
+            "mkdir outside; ln -s $T/outside ws/link; $R echo hi; echo rc=$?; find outside";
+        c.steps(script)
+            .prints("rc=125\noutside\n")
+            .refuses(&["ws/link"]);
+    }
+}
+
+/// SL-5: a protected path does not go through a link that the command can point elsewhere.
+#[test]
+fn a_protected_path_through_a_link_the_command_could_change_is_refused() {
+    for c in cases() {
+        c.spec("protected_paths = [\"ws/cur/conf\"]", "", "");
+        let script = "mkdir ws/rel1 ws/rel2; echo KEEP > ws/rel1/conf; ln -s rel1 ws/cur
+            $R sh -c 'ln -sfn rel2 cur; echo evil > cur/conf'; echo rc=$?; cat ws/cur/conf";
+        c.steps(script)
+            .prints("rc=125\nKEEP\n")
+            .refuses(&["ws/cur"]);
+    }
+}
+
+/// SL-6: working directory and home reached through links keep their spelling, their grants and their protection.
+#[test]
+fn cwd_and_home_may_be_links() {
+    for c in cases() {
+        c.raw_spec(
+            "network_enabled = false\nprotected_paths = [\"~/.prot\"]\n\
+             [[bind_mounts]]\nhost_path = \"@T@\"\nread_only = true\n\
+             [[bind_mounts]]\nhost_path = \"@T@/lnkws\"\n[[bind_mounts]]\nhost_path = \"@T@/lnkhome\"\n[filesystem]\nview = \"host\"\n",
+        );
+        let script = "mkdir realhome; ln -s ws lnkws; ln -s realhome lnkhome; echo KEEP > realhome/.prot
+            cd lnkws && HOME=$T/lnkhome $RH bash -c 'touch ok1; touch $PWD/ok2; touch ~/ok3; echo e > ~/.prot; echo e > '$T'/realhome/.prot; pwd; pwd -P'
+            cd $T; ls ws; ls realhome; cat realhome/.prot";
+        let t = c.t();
+        let t = t.display();
+        c.steps(script)
+            .prints(&format!("{t}/lnkws\n{t}/ws\nok1\nok2\nok3\nKEEP\n"));
+    }
+}
+
+/// SL-7: links at names a wrapper could open are neither followed nor removed.
+#[test]
+fn ccbox_opens_no_name_in_the_workspace() {
+    for c in cases() {
+        c.spec("protected_paths = [\"ws/.env\"]", "", "");
+        let script = "mkdir victim; echo KEEP > victim/f
+            for n in .ccbox .ccbox.log ccbox.lock .env.ccbox .env events.jsonl; do ln -s $T/victim/f ws/$n; done
+            $R true; $R true; env -C ws ccbox run --spec $T/spec.toml --events events.jsonl -- true; echo rc=$?
+            cat victim/f; ls victim; ls -A ws | wc -l";
+        c.steps(script)
+            .prints("rc=125\nKEEP\nf\n6\n")
+            .says(&["events.jsonl"]);
+    }
+}
