@@ -3,6 +3,6 @@
 mod ask;
 mod cases;
 mod eval;
-mod props;
+pub(crate) mod props;
 mod tables;
 mod views;
