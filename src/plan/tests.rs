@@ -2,6 +2,7 @@
 
 mod ask;
 mod cases;
+mod crowds;
 mod eval;
 pub(crate) mod props;
 mod tables;
