@@ -1,11 +1,15 @@
 //! Plan → bubblewrap argv (golden-tested against bubblewrap 0.8.0's bwrap(1)).
 //!
+//! Where a pre-stage runs, it makes part of the mounts (`split`).
+//!
 //! Pure: the same plan gives the same words. Nothing here decides what is visible or writable; it only spells the plan.
+
+mod split;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Engine, EngineArg, InnerPlan, Invocation, NetSetup, OverlayMount};
+use super::{Engine, EngineArg, InnerPlan, Invocation, NetSetup, OverlayMount, PreMount};
 use crate::host::HostFacts;
 use crate::plan::{Mount, Plan};
 
@@ -56,10 +60,20 @@ pub fn render(plan: &Plan, _host: &HostFacts, program: &Path, net: NetSetup) -> 
     if net == NetSetup::Inner {
         args.text("--unshare-net");
     }
-    let mut overlays = Vec::new();
+    let mut early = if net == NetSetup::PreStage {
+        split::premounts(&plan.mounts)
+    } else {
+        Vec::new()
+    }
+    .into_iter();
+    let mut premounts = Vec::new();
     // Where no pre-stage can mount them, caches are empty private directories: nothing of the host is in there to be covered.
     let mut empty_caches: Vec<PathBuf> = Vec::new();
     for mount in &plan.mounts {
+        if let Some(moved) = early.next().flatten() {
+            premounts.push(moved);
+            continue;
+        }
         if inside_empty_cache(mount, &empty_caches) {
             continue;
         }
@@ -74,12 +88,12 @@ pub fn render(plan: &Plan, _host: &HostFacts, program: &Path, net: NetSetup) -> 
                 // Beside its layers: on the cache itself it would also stand between the host and what a grant shows of it.
                 let merged = upper.with_file_name("merged");
                 args.pair("--bind", &merged, dst);
-                overlays.push(OverlayMount {
+                premounts.push(PreMount::Overlay(OverlayMount {
                     lowers: vec![lower.clone()],
                     upper: upper.clone(),
                     work: work.clone(),
                     at: merged,
-                });
+                }));
             } else {
                 args.pair("--bind", &upper.with_file_name("plain"), dst);
                 empty_caches.push(dst.clone());
@@ -98,7 +112,7 @@ pub fn render(plan: &Plan, _host: &HostFacts, program: &Path, net: NetSetup) -> 
         },
         args: args.0,
         inner: inner(plan, net),
-        overlays,
+        premounts,
     }
 }
 

@@ -17,8 +17,8 @@ pub struct Invocation {
     pub args: Vec<EngineArg>,
     /// What the inner stage does.
     pub inner: InnerPlan,
-    /// Overlays the pre-stage mounts in its own mount namespace before the engine binds them.
-    pub overlays: Vec<OverlayMount>,
+    /// Mounts the pre-stage makes in its own mount namespace, in this order, before the engine takes the host's tree from there.
+    pub premounts: Vec<PreMount>,
 }
 
 /// An argument: literal text, or a descriptor whose content the session provides.
@@ -30,6 +30,30 @@ pub enum EngineArg {
     Data(Vec<u8>),
     /// The descriptor number of this executable, for `/proc/self/fd/N`.
     SelfExe,
+}
+
+/// A mount made in the pre-stage, on a link-free host path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PreMount {
+    /// A cache.
+    Overlay(OverlayMount),
+    /// Hides what stands there: a placeholder nobody may open, read-only, nosuid, nodev, noexec.
+    Cover {
+        /// Host path.
+        at: PathBuf,
+        /// A directory is hidden by a directory.
+        is_dir: bool,
+    },
+    /// What stands there becomes read-only, with all that is mounted below.
+    ReadOnly {
+        /// Host path.
+        at: PathBuf,
+    },
+    /// What stands there becomes a mount of its own, which cannot be renamed.
+    Pinned {
+        /// Host path.
+        at: PathBuf,
+    },
 }
 
 /// An overlay mounted in the pre-stage.

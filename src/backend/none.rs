@@ -23,6 +23,6 @@ pub fn render(plan: &Plan) -> Invocation {
             unix_sockets: true,
             open_network: true,
         },
-        overlays: Vec::new(),
+        premounts: Vec::new(),
     }
 }

@@ -93,8 +93,13 @@ impl Launch<'_> {
             NetSetup::Host => Vec::new(),
         };
         let invocation = self.invocation(chosen, net);
-        self.report
-            .debug(&format!("backend: {}", render::argv(&invocation)));
+        if self.report.verbosity() >= Verbosity::Debug {
+            self.report
+                .debug(&format!("backend: {}", render::argv(&invocation)));
+            for line in render::premounts(&invocation) {
+                self.report.debug(&format!("before the backend: {line}"));
+            }
+        }
         let stood = Cell::new(false);
         let config = SessionConfig {
             net,

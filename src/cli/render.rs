@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::context::Prepared;
 use super::engine::Chosen;
-use crate::backend::{Engine, EngineArg, Invocation, NetSetup, bwrap, none};
+use crate::backend::{Engine, EngineArg, Invocation, NetSetup, PreMount, bwrap, none};
 use crate::host::probe::observe::bwrap_version;
 use crate::policy::NetworkMode;
 use crate::report::text::{shell_line, shell_quote};
@@ -74,6 +74,21 @@ pub(super) fn argv(invocation: &Invocation) -> String {
     out
 }
 
+/// What the pre-stage mounts before the engine starts, for `-vv`. A printed command line has all of it itself.
+pub(super) fn premounts(invocation: &Invocation) -> Vec<String> {
+    let quoted = |path: &Path| shell_quote(path.as_os_str());
+    invocation
+        .premounts
+        .iter()
+        .map(|mount| match mount {
+            PreMount::Overlay(o) => format!("overlay {}", quoted(&o.at)),
+            PreMount::Cover { at, .. } => format!("hide {}", quoted(at)),
+            PreMount::ReadOnly { at } => format!("read-only {}", quoted(at)),
+            PreMount::Pinned { at } => format!("pin {}", quoted(at)),
+        })
+        .collect()
+}
+
 /// The engine's arguments without its name, one a line.
 pub(super) fn lines(invocation: &Invocation) -> String {
     let Engine::Bwrap { program, .. } = &invocation.engine else {
@@ -123,7 +138,7 @@ mod tests {
             },
             args,
             inner: inner(),
-            overlays: Vec::new(),
+            premounts: Vec::new(),
         }
     }
 
@@ -158,6 +173,20 @@ mod tests {
         };
         assert_eq!(argv(&i), "sh -c 'echo x'");
         assert_eq!(lines(&i), "");
+    }
+
+    #[test]
+    fn what_is_mounted_before_is_said() {
+        let mut i = made(Vec::new());
+        i.premounts = vec![
+            PreMount::Cover {
+                at: "/a b".into(),
+                is_dir: true,
+            },
+            PreMount::ReadOnly { at: "/c".into() },
+            PreMount::Pinned { at: "/d".into() },
+        ];
+        assert_eq!(premounts(&i), ["hide '/a b'", "read-only /c", "pin /d"]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ mod worktree;
 #[cfg(test)]
 pub(crate) mod fixture;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -40,6 +40,7 @@ use crate::policy::{Mode, NetworkMode, Origin, View};
 
 pub use caches::CacheUse;
 pub use paths::real_path;
+pub(crate) use paths::{below, within};
 pub use rules::place;
 pub use view::NESTING_MARK;
 

@@ -240,7 +240,7 @@ pub(super) fn depth(path: &Path) -> usize {
 }
 
 /// `path` is `dir` or below it, both normal. `Path::starts_with` parses both anew at each call, and the rules ask thousands of times.
-pub(super) fn within(path: &Path, dir: &Path) -> bool {
+pub(crate) fn within(path: &Path, dir: &Path) -> bool {
     let (path, dir) = (
         path.as_os_str().as_encoded_bytes(),
         dir.as_os_str().as_encoded_bytes(),
@@ -252,7 +252,7 @@ pub(super) fn within(path: &Path, dir: &Path) -> bool {
 }
 
 /// `path` is strictly below `dir`.
-pub(super) fn below(path: &Path, dir: &Path) -> bool {
+pub(crate) fn below(path: &Path, dir: &Path) -> bool {
     path.as_os_str().len() > dir.as_os_str().len() && within(path, dir)
 }
 

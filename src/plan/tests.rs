@@ -4,6 +4,6 @@ mod ask;
 mod cases;
 mod crowds;
 mod eval;
-mod props;
+pub(crate) mod props;
 mod tables;
 mod views;

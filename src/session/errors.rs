@@ -67,6 +67,11 @@ pub(super) fn describe(failure: &SetupFailure, net: Option<NetSetup>) -> Session
         Step::Listener => format!("cannot listen on {object} in the sandbox: {why}"),
         Step::PrivateMounts => format!("cannot make a private mount namespace: {why}"),
         Step::Overlay => format!("cannot mount the cache overlay on `{object}`: {why}"),
+        Step::Cover | Step::Protect if went(errno) => {
+            format!("`{object}` was replaced while the sandbox was being built")
+        }
+        Step::Cover => format!("cannot hide `{object}` from the sandbox: {why}"),
+        Step::Protect => format!("cannot protect `{object}` from the sandbox: {why}"),
         Step::Privileges => format!("cannot drop privileges: {why}"),
         Step::Descriptors => format!("cannot pass descriptors on: {why}"),
         Step::Engine => return engine_missing(&object, errno),
@@ -84,6 +89,13 @@ pub(super) fn describe(failure: &SetupFailure, net: Option<NetSetup>) -> Session
         Step::Fork => format!("cannot start a process in the sandbox: {why}"),
     };
     let mut error = SessionError::new(message);
+    if matches!(
+        failure.step,
+        Step::PrivateMounts | Step::Cover | Step::Protect
+    ) {
+        // bubblewrap may be allowed to mount where the pre-stage is not, and manages without calls from after Linux 5.2.
+        error.retry = net.and_then(|net| retry(failure.errno, net));
+    }
     if matches!(failure.step, Step::IdMaps | Step::Loopback) {
         // AppArmor lets an unconfined program make the namespace and takes its rights in it (Ubuntu 24.04).
         if let Some(cause) = diagnose::namespaces() {
@@ -98,9 +110,14 @@ pub(super) fn describe(failure: &SetupFailure, net: Option<NetSetup>) -> Session
 fn retry(errno: i32, net: NetSetup) -> Option<NetSetup> {
     let refused = matches!(
         Errno::from_raw(errno),
-        Errno::EPERM | Errno::EACCES | Errno::ENOSPC | Errno::EUSERS
+        Errno::EPERM | Errno::EACCES | Errno::ENOSPC | Errno::EUSERS | Errno::ENOSYS
     );
     (refused && net == NetSetup::PreStage).then_some(NetSetup::Inner)
+}
+
+/// The object is not there any more, or of another kind.
+fn went(errno: Errno) -> bool {
+    matches!(errno, Errno::ENOENT | Errno::ELOOP | Errno::ENOTDIR)
 }
 
 fn engine_missing(program: &str, errno: Errno) -> SessionError {

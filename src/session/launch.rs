@@ -114,14 +114,14 @@ fn engine(
         net: launch.net,
         namespaced: launch.net != NetSetup::Inner,
         listen: launch.listen,
-        overlays: &invocation.overlays,
+        premounts: &invocation.premounts,
         inherit,
         control: &theirs,
         stderr: &engine_stderr,
         ids: (getuid().as_raw(), getgid().as_raw()),
     };
     if stage.namespaced {
-        let flags = PreStage::namespaces(launch.net, &invocation.overlays);
+        let flags = PreStage::namespaces(launch.net, &invocation.premounts);
         match fork_into(flags) {
             Ok(Forked::Parent(pid)) => {
                 return Ok(Live {
@@ -138,7 +138,7 @@ fn engine(
                 stage.run(|| prestage::open(&theirs))
             }
             // Without a network of its own the pre-stage has only its process namespace to lose.
-            Err(_) if launch.net == NetSetup::Host && invocation.overlays.is_empty() => {
+            Err(_) if launch.net == NetSetup::Host && invocation.premounts.is_empty() => {
                 stage.namespaced = false;
             }
             Err(e) => return Err(errors::no_namespaces(&e, launch.net)),

@@ -13,6 +13,7 @@ mod launch;
 mod live;
 mod overlays;
 mod peers;
+mod premounts;
 mod prestage;
 mod relay;
 mod wire;
@@ -141,7 +142,7 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
     let terminal = Terminal::find();
     state_directories(&config.state_dirs)?;
     // Held until nothing of the run is left.
-    let _layers = Layers::take(&mut invocation.overlays)?;
+    let _layers = Layers::take(&mut invocation.premounts)?;
 
     let enforced = Enforced {
         engine: engine_name(&invocation.engine),

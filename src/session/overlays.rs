@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::SessionError;
-use crate::backend::OverlayMount;
+use crate::backend::{OverlayMount, PreMount};
 
 /// A run makes its directory and locks it a moment later; what is older and not locked was left by one that was killed.
 const YOUNG: Duration = Duration::from_mins(1);
@@ -32,9 +32,12 @@ struct Held {
 
 impl Layers {
     /// Gives every overlay layers that no other run uses.
-    pub(super) fn take(overlays: &mut [OverlayMount]) -> Result<Self, SessionError> {
+    pub(super) fn take(mounts: &mut [PreMount]) -> Result<Self, SessionError> {
         let mut layers = Self::default();
-        for overlay in overlays {
+        for mount in mounts {
+            let PreMount::Overlay(overlay) = mount else {
+                continue;
+            };
             let held = take(overlay).map_err(|e| {
                 SessionError::new(format!(
                     "cannot prepare the private cache in `{}`: {e}",
@@ -136,16 +139,23 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn overlay(store: &Path) -> OverlayMount {
+    fn overlay(store: &Path) -> PreMount {
         for name in ["upper", "work"] {
             fs::create_dir_all(store.join(name)).unwrap();
         }
-        OverlayMount {
+        PreMount::Overlay(OverlayMount {
             lowers: vec![PathBuf::from("/cache")],
             upper: store.join("upper"),
             work: store.join("work"),
             at: store.join("merged"),
-        }
+        })
+    }
+
+    fn layers(mounts: &[PreMount]) -> &OverlayMount {
+        let PreMount::Overlay(o) = &mounts[0] else {
+            panic!("{mounts:?}");
+        };
+        o
     }
 
     #[test]
@@ -155,16 +165,14 @@ mod tests {
         let mut second = [overlay(store.path())];
         let one = Layers::take(&mut first).unwrap();
         let two = Layers::take(&mut second).unwrap();
-        assert_eq!(first[0].upper, store.path().join("upper"));
-        assert_eq!(first[0].lowers, [PathBuf::from("/cache")]);
-        assert_eq!(
-            second[0].lowers,
-            [first[0].upper.clone(), PathBuf::from("/cache")]
-        );
-        assert_ne!(first[0].work, second[0].work);
+        let (a, b) = (layers(&first), layers(&second));
+        assert_eq!(a.upper, store.path().join("upper"));
+        assert_eq!(a.lowers, [PathBuf::from("/cache")]);
+        assert_eq!(b.lowers, [a.upper.clone(), PathBuf::from("/cache")]);
+        assert_ne!(a.work, b.work);
         // What tools and overlayfs leave does not keep the layers from being removed.
         for dir in ["read-only", "work/work"] {
-            let dir = second[0].upper.join(dir);
+            let dir = layers(&second).upper.join(dir);
             fs::create_dir_all(dir.join("x")).unwrap();
             fs::set_permissions(&dir, fs::Permissions::from_mode(0o000)).unwrap();
         }
@@ -173,13 +181,13 @@ mod tests {
         assert_eq!(fs::read_dir(store.path().join("work")).unwrap().count(), 0);
         let mut third = [overlay(store.path())];
         let _layers = Layers::take(&mut third).unwrap();
-        assert_eq!(third[0].upper, store.path().join("upper"));
+        assert_eq!(layers(&third).upper, store.path().join("upper"));
     }
 
     #[test]
     fn what_a_killed_run_left_goes_and_what_another_holds_stays() {
         let store = tempfile::tempdir().unwrap();
-        let work = overlay(store.path()).work;
+        let work = layers(&[overlay(store.path())]).work.clone();
         let old = std::time::SystemTime::now() - 2 * YOUNG;
         let make = |name: &str| {
             let dir = work.join(name);

@@ -2,8 +2,8 @@
 //!
 //! Normally it is pid 1 of a process namespace of its own, besides the user and network namespace (D6): when it or
 //! ccbox dies at any moment, the kernel kills whatever bubblewrap has started, also the child that still waits for its
-//! id maps and would otherwise wait for ever. It makes the listeners of the child's network, mounts the cache
-//! overlays, drops every privilege and executes the engine with an empty environment (EN-3: nothing of the caller's
+//! id maps and would otherwise wait for ever. It makes its part of the mounts and the listeners of the
+//! child's network, drops every privilege and executes the engine with an empty environment (EN-3: nothing of the caller's
 //! reaches a helper).
 //!
 //! Where only bubblewrap itself may make user namespaces, a [`guard`] takes the process namespace's place.
@@ -20,8 +20,9 @@ use nix::unistd::{getpid, getppid};
 
 use super::inner;
 use super::keeper;
+use super::premounts;
 use super::wire::{self, Report, SetupFailure, Step};
-use crate::backend::{NetSetup, OverlayMount};
+use crate::backend::{NetSetup, PreMount};
 use crate::exit;
 use crate::sys::prctl::{self, Left};
 use crate::sys::process::{Forked, WaitFor, exec, exit_now, fork_into, wait};
@@ -41,8 +42,8 @@ pub(super) struct PreStage<'a> {
     pub(super) namespaced: bool,
     /// Ports to listen on.
     pub(super) listen: &'a [u16],
-    /// Overlays to mount.
-    pub(super) overlays: &'a [OverlayMount],
+    /// Mounts to make.
+    pub(super) premounts: &'a [PreMount],
     /// Descriptors the engine and the inner stage inherit.
     pub(super) inherit: Vec<RawFd>,
     /// The inner end of the control socket.
@@ -55,12 +56,12 @@ pub(super) struct PreStage<'a> {
 
 impl PreStage<'_> {
     /// Namespaces to fork into.
-    pub(super) fn namespaces(net: NetSetup, overlays: &[OverlayMount]) -> CloneFlags {
+    pub(super) fn namespaces(net: NetSetup, premounts: &[PreMount]) -> CloneFlags {
         let mut flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID;
         if net == NetSetup::PreStage {
             flags |= CloneFlags::CLONE_NEWNET;
         }
-        if !overlays.is_empty() {
+        if !premounts.is_empty() {
             flags |= CloneFlags::CLONE_NEWNS;
         }
         flags
@@ -95,18 +96,13 @@ impl PreStage<'_> {
     fn furnish(&self) -> Result<(), SetupFailure> {
         let (uid, gid) = self.ids;
         namespaces::map_own_ids(uid, gid).map_err(|e| Step::IdMaps.failed(&e, ""))?;
+        // Before ccbox hears anything: a failure may mean another try.
+        premounts::make(self.premounts)?;
         if self.net == NetSetup::PreStage {
             netlink::loopback_up().map_err(|e| Step::Loopback.failed(&e, ""))?;
             let listeners = inner::listeners(self.listen)?;
             wire::say_with(self.control, &Report::Listeners, &listeners)
                 .map_err(|e| Step::Lifeline.failed(&e, ""))?;
-        }
-        if !self.overlays.is_empty() {
-            namespaces::make_mounts_private().map_err(|e| Step::PrivateMounts.failed(&e, ""))?;
-            for o in self.overlays {
-                namespaces::mount_overlay(&o.lowers, &o.upper, &o.work, &o.at)
-                    .map_err(|e| Step::Overlay.failed(&e, &o.at))?;
-            }
         }
         give_up_privileges(uid).map_err(|e| Step::Privileges.failed(&e, ""))
     }

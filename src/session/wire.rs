@@ -82,6 +82,10 @@ pub(super) enum Step {
     PrivateMounts,
     /// Mounting a cache overlay.
     Overlay,
+    /// Hiding something of the host.
+    Cover,
+    /// Protecting something of the host.
+    Protect,
     /// Dropping privileges.
     Privileges,
     /// Passing a descriptor on.

@@ -70,6 +70,17 @@ pub fn adopt(fd: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Takes ownership of a descriptor that a raw system call has just returned.
+pub(super) fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
+    let fd = RawFd::try_from(fd).map_err(|_| Errno::EBADF)?;
+    if fd < 0 {
+        return Err(Errno::EBADF.into());
+    }
+    // SAFETY: `from_raw_fd` requires an open descriptor without another owner: the callers pass on what a system call that makes a
+    // descriptor has returned without an error, and nothing else has seen that number.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// Marks every descriptor from `first` on close-on-exec.
 pub fn close_on_exec_from(first: RawFd) -> io::Result<()> {
     match close_range(first, RawFd::MAX, libc::CLOSE_RANGE_CLOEXEC) {

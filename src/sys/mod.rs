@@ -5,6 +5,7 @@ pub mod bpf;
 pub mod fds;
 pub mod inherited;
 pub mod landlock;
+pub mod mounts;
 pub mod namespaces;
 pub mod netlink;
 pub mod prctl;

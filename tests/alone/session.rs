@@ -19,6 +19,8 @@ mod exits;
 mod isolation;
 #[path = "session/lifetime.rs"]
 mod lifetime;
+#[path = "session/mounts.rs"]
+mod mounts;
 #[path = "session/signals.rs"]
 mod signals;
 #[path = "session/support.rs"]
@@ -64,6 +66,7 @@ fn cases() -> Vec<Case> {
         signals::CASES,
         lifetime::CASES,
         isolation::CASES,
+        mounts::CASES,
         terminal::CASES,
     ]
     .concat()

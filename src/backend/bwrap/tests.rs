@@ -31,14 +31,20 @@ fn words(i: &Invocation) -> String {
             EngineArg::SelfExe => out.push_str("/proc/self/fd/<self> "),
         }
     }
-    for o in &i.overlays {
-        write!(
-            out,
-            "\noverlay at {} upper {} work {}",
-            o.at.display(),
-            o.upper.display(),
-            o.work.display()
-        )
+    for m in &i.premounts {
+        match m {
+            PreMount::Overlay(o) => write!(
+                out,
+                "\noverlay at {} upper {} work {}",
+                o.at.display(),
+                o.upper.display(),
+                o.work.display()
+            ),
+            PreMount::Cover { at, is_dir: true } => write!(out, "\ncover {}/", at.display()),
+            PreMount::Cover { at, is_dir: false } => write!(out, "\ncover {}", at.display()),
+            PreMount::ReadOnly { at } => write!(out, "\nread-only {}", at.display()),
+            PreMount::Pinned { at } => write!(out, "\npinned {}", at.display()),
+        }
         .unwrap();
     }
     out.lines()
@@ -59,7 +65,7 @@ fn argv(policy: &Policy, host: &HostFacts, fs: &FakeFs, net: NetSetup) -> String
 fn bound_spec() {
     let mut p = dispatch();
     p.fs.binds.push(bind("/home/me/proj", false));
-    insta::assert_snapshot!(argv(&p, &facts(), &debian(), NetSetup::PreStage));
+    insta::assert_snapshot!(argv(&p, &facts(), &debian(), NetSetup::Inner));
 }
 
 #[test]
@@ -122,7 +128,7 @@ fn linked_worktree() {
         );
     let mut host = facts();
     fixture::set_cwd(&mut host, "/home/me/wt");
-    insta::assert_snapshot!(argv(&dev(), &host, &fs, NetSetup::PreStage));
+    insta::assert_snapshot!(argv(&dev(), &host, &fs, NetSetup::Inner));
 }
 
 #[test]
@@ -205,7 +211,7 @@ fn odd_names_pass_as_bytes() {
         &planned(&p, &host, &fs),
         &host,
         Path::new("/usr/bin/bwrap"),
-        NetSetup::PreStage,
+        NetSetup::Inner,
     );
     let text = |p: &Path| EngineArg::Text(p.into());
     let has = |option: &str, p: &Path| {

@@ -11,7 +11,7 @@ use crate::plan::real_path;
 use crate::policy::{Mode, Policy, View};
 
 /// A small world with links inside, out of and into the writable places.
-fn world() -> FakeFs {
+pub(crate) fn world() -> FakeFs {
     FakeFs::new()
         .dir("/usr/bin")
         .dir("/etc")
@@ -72,7 +72,7 @@ fn some(n: usize) -> impl Strategy<Value = Vec<&'static str>> {
 }
 
 prop_compose! {
-    fn policy()(
+    pub(crate) fn policy()(
         host_view in any::<bool>(),
         review in any::<bool>(),
         binds in prop::collection::vec((path(), any::<bool>(), any::<bool>()), 0..4),
@@ -105,7 +105,7 @@ prop_compose! {
 }
 
 /// Every path worth asking about: the universe, one made-up name below each, and all of it below the other guest path.
-fn questions() -> Vec<PathBuf> {
+pub(crate) fn questions() -> Vec<PathBuf> {
     let mut out: Vec<PathBuf> = Vec::new();
     for p in PATHS {
         let p = real_path(&world(), Path::new(p));
@@ -129,7 +129,7 @@ fn reals(list: &[crate::policy::Ruled<crate::policy::path::PathEntry>]) -> Vec<P
         .collect()
 }
 
-fn here() -> crate::host::HostFacts {
+pub(crate) fn here() -> crate::host::HostFacts {
     let mut host = facts();
     set_cwd(&mut host, "/usr/bin");
     host

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ccbox::backend::{Engine, EngineArg, InnerPlan, Invocation, NetSetup};
+use ccbox::backend::{Engine, EngineArg, InnerPlan, Invocation, NetSetup, OverlayMount, PreMount};
 use ccbox::exit::Failure;
 use ccbox::session::{self, Outcome, SessionConfig};
 
@@ -19,6 +19,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let mut pins = Vec::new();
     let mut serve = false;
     let mut extra = Vec::new();
+    let mut premounts = Vec::new();
     let mut args = args.into_iter();
     let command: Vec<OsString> = loop {
         let arg = args.next().expect("--");
@@ -37,6 +38,25 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             "--cwd" => cwd = value().into(),
             "--keep-fd" => keep_fds.push(value().to_str().unwrap().parse().unwrap()),
             "--pin" => pins.push((PathBuf::from(value()), 1, 1)),
+            "--cover" => premounts.push(PreMount::Cover {
+                at: value().into(),
+                is_dir: false,
+            }),
+            "--cover-dir" => premounts.push(PreMount::Cover {
+                at: value().into(),
+                is_dir: true,
+            }),
+            "--read-only" => premounts.push(PreMount::ReadOnly { at: value().into() }),
+            "--pinned" => premounts.push(PreMount::Pinned { at: value().into() }),
+            "--overlay" => {
+                let store = PathBuf::from(value());
+                premounts.push(PreMount::Overlay(OverlayMount {
+                    lowers: vec![store.join("lower")],
+                    upper: store.join("upper"),
+                    work: store.join("work"),
+                    at: store.join("merged"),
+                }));
+            }
             "--serve" => serve = true,
             "--arg" => extra.push(EngineArg::Text(value())),
             other => panic!("{other}"),
@@ -106,7 +126,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             unix_sockets: false,
             open_network: false,
         },
-        overlays: Vec::new(),
+        premounts,
     };
     let config = SessionConfig {
         net,

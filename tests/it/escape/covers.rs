@@ -55,6 +55,15 @@ fn the_mounts_stay() {
         assert!(!site.path("made").exists());
         assert!(!std::path::Path::new("/etc/ccbox-escape").exists());
 
+        // Inherited from a namespace that another user namespace owns, every flag is locked.
+        let flags = ran(site.inside(&sh(
+            "grep -E \" $T/(hidden|ws/prot) \" /proc/self/mountinfo | cut -d' ' -f5,6",
+        )));
+        let hidden = format!("{} ro,nosuid,nodev,noexec", site.path("hidden").display());
+        let kept = format!("{} ro,", site.path("ws/prot").display());
+        assert!(flags.stdout.contains(&hidden), "{flags:?}");
+        assert!(flags.stdout.contains(&kept), "{flags:?}");
+
         let attack = ran(site.inside(&python(NEW_CALLS)));
         assert_eq!(attack.stdout.matches(" 1\n").count(), 5, "{attack:?}");
     }
