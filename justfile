@@ -20,7 +20,7 @@ escape:
 bless:
     INSTA_UPDATE=always BLESS=1 cargo test --test it
 
-# Start-up, throughput, latency and memory against the budgets (as root; `--guard` doubles the budgets).
+# Start-up, throughput, latency and memory against the budgets (as root; `--guard` allows three times the budgets).
 bench *FLAGS:
     cargo bench --no-fail-fast --bench startup --bench tunnel --bench memory -- {{ FLAGS }}
 
