@@ -29,15 +29,16 @@ pub enum Trial {
     Proc,
 }
 
-/// Tries it in a process of its own; the errno of the first thing that failed.
-pub fn attempt(trial: Trial) -> io::Result<()> {
+/// Tries it in a process of its own: what the kernel said to the first thing that failed. The outer error is one of
+/// trying, which says nothing about the trial.
+pub fn attempt(trial: Trial) -> io::Result<Result<(), Errno>> {
     let (ours, theirs) = fds::packet_pair()?;
     match fork_into(CloneFlags::empty())? {
         Forked::Parent(pid) => {
             drop(theirs);
-            let errno = verdict(&ours);
+            let verdict = verdict(&ours);
             wait(pid.as_raw(), WaitFor::End)?;
-            errno
+            verdict
         }
         Forked::Child => {
             drop(ours);
@@ -53,12 +54,13 @@ pub fn attempt(trial: Trial) -> io::Result<()> {
     }
 }
 
-fn verdict(socket: &OwnedFd) -> io::Result<()> {
+/// The errno a trial process sends, 0 for success.
+fn verdict(socket: &OwnedFd) -> io::Result<Result<(), Errno>> {
     let mut bytes = [0; 4];
     fds::poll([socket.as_fd()], Some(std::time::Duration::from_secs(5)))?;
     match fds::receive(socket, &mut bytes)? {
-        Some((4, _)) if bytes == [0; 4] => Ok(()),
-        Some((4, _)) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(bytes))),
+        Some((4, _)) if bytes == [0; 4] => Ok(Ok(())),
+        Some((4, _)) => Ok(Err(Errno::from_raw(i32::from_ne_bytes(bytes)))),
         Some(_) | None => Err(Errno::EIO.into()),
     }
 }
@@ -105,18 +107,24 @@ fn in_new_process_namespace() -> io::Result<()> {
         }
         Forked::Parent(pid) => {
             drop(theirs);
-            let errno = verdict(&ours);
+            let verdict = verdict(&ours);
             wait(pid.as_raw(), WaitFor::End)?;
-            errno
+            Ok(verdict??)
         }
     }
+}
+
+/// The errno of a trial that was refused. What could not even be tried (ccbox has other threads by now, no memory) is
+/// not taken for a cause.
+fn refusal(trial: Trial) -> Option<Errno> {
+    attempt(trial).ok()?.err()
 }
 
 /// Why user namespaces cannot be made, if so.
 #[must_use]
 pub fn namespaces() -> Option<SessionError> {
-    let error = attempt(Trial::UserNamespace).err()?;
-    Some(user_namespaces_refused(&error, &Switches::read()))
+    let errno = refusal(Trial::UserNamespace)?;
+    Some(user_namespaces_refused(errno, &Switches::read()))
 }
 
 /// Why bubblewrap could not build the sandbox, if one of the known causes is there.
@@ -124,18 +132,18 @@ pub(super) fn engine() -> Option<SessionError> {
     if let Some(cause) = namespaces() {
         return Some(cause);
     }
-    if let Err(e) = attempt(Trial::NestedUserNamespace) {
+    if let Some(e) = refusal(Trial::NestedUserNamespace) {
         let mut error = SessionError::new(format!(
             "a user namespace inside another is refused here: {}",
-            describe(&e)
+            e.desc()
         ));
         error.retry = Some(NetSetup::Inner);
         return Some(error);
     }
-    if let Err(e) = attempt(Trial::Mount) {
+    if let Some(e) = refusal(Trial::Mount) {
         let mut error = SessionError::new(format!(
             "mounting is refused in a user namespace here: {}",
-            describe(&e)
+            e.desc()
         ));
         error.hint = Some(
             "inside a container, run it with a seccomp and AppArmor profile that allows mount, e.g. `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`"
@@ -143,10 +151,10 @@ pub(super) fn engine() -> Option<SessionError> {
         );
         return Some(error);
     }
-    if let Err(e) = attempt(Trial::Proc) {
+    if let Some(e) = refusal(Trial::Proc) {
         let mut error = SessionError::new(format!(
             "a fresh /proc cannot be mounted here: {}; parts of /proc are covered, as in a container",
-            describe(&e)
+            e.desc()
         ));
         error.hint = Some(
             "run the container with `--security-opt systempaths=unconfined` (podman: `--security-opt unmask=ALL`)"
@@ -198,7 +206,7 @@ impl Switches {
     }
 }
 
-fn user_namespaces_refused(error: &io::Error, switches: &Switches) -> SessionError {
+fn user_namespaces_refused(errno: Errno, switches: &Switches) -> SessionError {
     let (cause, hint) = if switches.max == Some(0) {
         (
             "user.max_user_namespaces is 0".to_owned(),
@@ -228,17 +236,17 @@ fn user_namespaces_refused(error: &io::Error, switches: &Switches) -> SessionErr
         )
     } else if switches.filtered {
         (
-            format!("a seccomp filter refuses them ({})", describe(error)),
+            format!("a seccomp filter refuses them ({})", errno.desc()),
             "inside a container, run it with a seccomp profile that allows clone with CLONE_NEWUSER, e.g. `--security-opt seccomp=unconfined`".to_owned(),
         )
-    } else if error.raw_os_error() == Some(libc::ENOSPC) {
+    } else if errno == Errno::ENOSPC {
         (
             "the limit of nested or counted user namespaces is reached".to_owned(),
             "raise user.max_user_namespaces here and in the namespaces around".to_owned(),
         )
     } else {
         (
-            describe(error),
+            errno.desc().to_owned(),
             "allow unprivileged user namespaces on this host".to_owned(),
         )
     };
@@ -247,25 +255,17 @@ fn user_namespaces_refused(error: &io::Error, switches: &Switches) -> SessionErr
     refused
 }
 
-fn describe(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(n) => Errno::from_raw(n).desc().to_owned(),
-        None => error.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn each_switch_has_its_own_fix() {
-        let eperm = io::Error::from_raw_os_error(libc::EPERM);
-        let enospc = io::Error::from_raw_os_error(libc::ENOSPC);
+        let (eperm, enospc) = (Errno::EPERM, Errno::ENOSPC);
         let none = Switches::default();
         for (error, switches, message, hint) in [
             (
-                &enospc,
+                enospc,
                 Switches {
                     max: Some(0),
                     ..none.clone()
@@ -274,7 +274,7 @@ mod tests {
                 "sysctl user.max",
             ),
             (
-                &eperm,
+                eperm,
                 Switches {
                     debian: Some(0),
                     max: Some(9),
@@ -284,7 +284,7 @@ mod tests {
                 "userns_clone=1",
             ),
             (
-                &eperm,
+                eperm,
                 Switches {
                     apparmor: Some(1),
                     ..none.clone()
@@ -293,7 +293,7 @@ mod tests {
                 "AppArmor profile",
             ),
             (
-                &eperm,
+                eperm,
                 Switches {
                     filtered: true,
                     ..none.clone()
@@ -302,7 +302,7 @@ mod tests {
                 "seccomp=unconfined",
             ),
             (
-                &eperm,
+                eperm,
                 Switches {
                     powerless_root: true,
                     ..none.clone()
@@ -311,7 +311,7 @@ mod tests {
                 "--cap-add SETFCAP",
             ),
             (
-                &eperm,
+                eperm,
                 Switches {
                     chrooted: true,
                     ..none.clone()
@@ -320,13 +320,13 @@ mod tests {
                 "container",
             ),
             (
-                &enospc,
+                enospc,
                 none.clone(),
                 "limit",
                 "raise user.max_user_namespaces",
             ),
             (
-                &eperm,
+                eperm,
                 none.clone(),
                 "Operation not permitted",
                 "allow unprivileged",

@@ -3,14 +3,17 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::sys::fds;
 
-/// Bound of a packet. The longest word carries one path (PATH_MAX 4096) or one argument that names a program.
+/// Bound of a packet. The longest word carries one object.
 const MAX_PACKET: usize = 16 * 1024;
+/// Bound of an object's name: PATH_MAX.
+const MAX_OBJECT: usize = 4096;
 
 /// From inside to ccbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,12 +112,14 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// A failure of this step about `object`.
+    /// A failure of this step about `object`, of which no more is told than fits into a packet.
     pub(super) fn failed(self, error: &io::Error, object: impl Into<OsString>) -> SetupFailure {
+        let mut object = object.into().into_vec();
+        object.truncate(MAX_OBJECT);
         SetupFailure {
             step: self,
             errno: error.raw_os_error().unwrap_or(0),
-            object: object.into(),
+            object: OsString::from_vec(object),
         }
     }
 }
@@ -181,6 +186,14 @@ mod tests {
         assert!(hear::<Report>(&ours).is_err());
         drop(theirs);
         assert!(say(&ours, &Order::Go, &[]).is_err());
+    }
+
+    #[test]
+    fn the_name_of_a_failed_object_always_fits() {
+        let (ours, theirs) = fds::packet_pair().unwrap();
+        let failure = Step::Command.failed(&io::Error::other("x"), "v".repeat(200_000));
+        say(&theirs, &Report::Failed(failure), &[]).unwrap();
+        assert!(hear::<Report>(&ours).unwrap().is_some());
     }
 
     #[test]

@@ -21,6 +21,8 @@ mod isolation;
 mod lifetime;
 #[path = "session/mounts.rs"]
 mod mounts;
+#[path = "session/refusals.rs"]
+mod refusals;
 #[path = "session/signals.rs"]
 mod signals;
 #[path = "session/support.rs"]
@@ -67,6 +69,7 @@ fn cases() -> Vec<Case> {
         lifetime::CASES,
         isolation::CASES,
         mounts::CASES,
+        refusals::CASES,
         terminal::CASES,
     ]
     .concat()
