@@ -26,6 +26,15 @@ pub trait Failure: std::error::Error {
     }
 }
 
+/// The words of an error of the system without Rust's "(os error N)", lower case as all messages are.
+#[must_use]
+pub fn reason(error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(number) => nix::errno::Errno::from_raw(number).desc().to_lowercase(),
+        None => error.to_string().to_lowercase(),
+    }
+}
+
 impl<'a, E: Failure + 'a> From<E> for Box<dyn Failure + 'a> {
     fn from(e: E) -> Self {
         Box::new(e)

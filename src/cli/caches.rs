@@ -7,6 +7,7 @@ use std::path::Path;
 use super::args::{CachesAction, CachesArgs};
 use super::usage::UsageError;
 use super::{Ending, Fault, answer, rooms};
+use crate::exit;
 use crate::host::HostFacts;
 use crate::report::text::escape_os;
 use crate::session::remove_tree as remove;
@@ -18,7 +19,7 @@ pub(super) fn caches(args: CachesArgs) -> Result<Ending, Fault> {
             let host = HostFacts::collect()?;
             let dir = rooms::caches_dir(&host);
             clear(&dir).map_err(|e| UsageError {
-                message: format!("cannot empty `{}`: {e}", dir.display()),
+                message: format!("cannot empty `{}`: {}", dir.display(), exit::reason(&e)),
                 hint: Some("end the runs that use it and try again".to_owned()),
             })?;
             answer(&format!("emptied {}\n", escape_os(dir.as_os_str())))

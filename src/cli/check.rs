@@ -7,6 +7,7 @@ use super::args::{CheckArgs, CheckKind};
 use super::context::{Prepared, prepare};
 use super::usage::UsageError;
 use super::{Ending, Fault, rooms};
+use crate::exit;
 use crate::host::HostFacts;
 use crate::policy::egress::Decision;
 use crate::policy::host::Authority;
@@ -37,7 +38,7 @@ pub(super) fn check(args: &CheckArgs, specs: Vec<SpecSource>) -> Result<Ending, 
         }
     };
     report::answer(render(&answer).as_bytes()).map_err(|e| UsageError {
-        message: format!("cannot write to standard output: {e}"),
+        message: format!("cannot write to standard output: {}", exit::reason(&e)),
         hint: None,
     })?;
     Ok(Ending::Code(u8::from(!answer.allowed)))

@@ -8,6 +8,7 @@ use super::args::PolicyArgs;
 use super::usage::UsageError;
 use super::{Fault, known_hosts};
 use crate::backend::bwrap::PROXY_PORT;
+use crate::exit;
 use crate::host::{HostFacts, RealFs};
 use crate::plan::Plan;
 use crate::policy::{Layer, Origin, Ruled};
@@ -130,7 +131,10 @@ fn stdin_spec(specs: &[SpecSource]) -> Result<Option<Vec<u8>>, Fault> {
         .take(MAX_STDIN + 1)
         .read_to_end(&mut text)
         .map_err(|e| UsageError {
-            message: format!("cannot read the spec from standard input: {e}"),
+            message: format!(
+                "cannot read the spec from standard input: {}",
+                exit::reason(&e)
+            ),
             hint: None,
         })?;
     if text.len() as u64 > MAX_STDIN {

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use super::args::RunArgs;
 use super::usage::UsageError;
+use crate::exit;
 use crate::policy::Policy;
 use crate::report::{EventTarget, Reporter, event};
 use crate::sys;
@@ -90,7 +91,7 @@ fn open(target: &EventTarget) -> Result<File, UsageError> {
     file.map_err(|e| UsageError {
         hint: (e.raw_os_error() == Some(libc::ELOOP))
             .then(|| "events are never written through a link".to_owned()),
-        message: format!("cannot open {name} for events: {e}"),
+        message: format!("cannot open {name} for events: {}", exit::reason(&e)),
     })
 }
 

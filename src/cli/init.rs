@@ -7,6 +7,7 @@ use std::path::Path;
 use super::args::InitArgs;
 use super::usage::UsageError;
 use super::{Ending, Fault, answer, rooms};
+use crate::exit;
 use crate::host::HostFacts;
 use crate::report::text::escape_os;
 use crate::spec::init_template;
@@ -30,7 +31,7 @@ pub(super) fn init(args: &InitArgs) -> Result<Ending, Fault> {
         .cwd
         .join(NAMES.first().copied().unwrap_or("ccbox.toml"));
     create(&path, &init_template(&args.profile)).map_err(|e| UsageError {
-        message: format!("cannot write `{}`: {e}", path.display()),
+        message: format!("cannot write `{}`: {}", path.display(), exit::reason(&e)),
         hint: None,
     })?;
     rooms::trust(&path, &host)?;

@@ -32,7 +32,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use crate::exit::{Failure, OWN_FAILURE};
+use crate::exit::{self, Failure, OWN_FAILURE};
 use crate::report::{self, Reporter, Verbosity};
 use args::Command;
 use parse::Call;
@@ -139,7 +139,7 @@ fn dispatch(call: Call, report: &Arc<Reporter>) -> Result<Ending, Fault> {
 fn answer(text: &str) -> Result<Ending, Fault> {
     report::answer(text.as_bytes()).map_err(|e| {
         UsageError::new(
-            format!("cannot write to standard output: {e}"),
+            format!("cannot write to standard output: {}", exit::reason(&e)),
             "check the disk and the reader",
         )
     })?;

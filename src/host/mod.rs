@@ -55,10 +55,10 @@ pub struct HostFacts {
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The directory ccbox was started in is gone or hidden.
-    #[error("cannot find the current directory: {0}")]
+    #[error("cannot find the current directory: {}", crate::exit::reason(.0))]
     Cwd(std::io::Error),
     /// `/proc/self/exe` cannot be read.
-    #[error("cannot find this executable: {0}")]
+    #[error("cannot find this executable: {}", crate::exit::reason(.0))]
     Exe(std::io::Error),
 }
 

@@ -215,7 +215,7 @@ impl Stream {
             Written::Nothing => "the reader does not read; events are lost".to_owned(),
             Written::Broken(e) => {
                 self.dead = true;
-                format!("{e}; no further events are written")
+                format!("{}; no further events are written", crate::exit::reason(&e))
             }
         };
         if std::mem::replace(&mut self.told, true) {

@@ -205,8 +205,12 @@ impl Watch<'_> {
                 }
             }
             if report.readable {
-                let heard = wire::hear::<Report>(self.control)
-                    .map_err(|e| errors::lost(&format!("its answer makes no sense ({e})")))?;
+                let heard = wire::hear::<Report>(self.control).map_err(|e| {
+                    errors::lost(&format!(
+                        "its answer makes no sense ({})",
+                        crate::exit::reason(&e)
+                    ))
+                })?;
                 let Some((report, passed)) = heard else {
                     return Ok(End::Silence);
                 };

@@ -184,8 +184,9 @@ fn state_directories(paths: &[std::path::PathBuf]) -> Result<(), SessionError> {
     for path in paths {
         builder.create(path).map_err(|e| {
             SessionError::new(format!(
-                "cannot make the state directory `{}`: {e}",
-                path.display()
+                "cannot make the state directory `{}`: {}",
+                path.display(),
+                crate::exit::reason(&e)
             ))
         })?;
     }

@@ -302,13 +302,7 @@ pub(super) fn unreadable(name: &str, e: &io::Error) -> SpecError {
     SpecError::plain(format!("{}: {}", shown(name), reason(e)))
 }
 
-/// The words of an error without its number, lower case as all messages are.
-pub(super) fn reason(e: &io::Error) -> String {
-    match e.raw_os_error() {
-        Some(number) => nix::errno::Errno::from_raw(number).desc().to_lowercase(),
-        None => e.to_string().to_lowercase(),
-    }
-}
+pub(super) use crate::exit::reason;
 
 fn is_absent(e: &io::Error) -> bool {
     matches!(
