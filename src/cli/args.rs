@@ -305,6 +305,7 @@ pub struct ConnectArgs {
     /// Host name or address, as ssh's %h
     pub host: String,
     /// Port, as ssh's %p
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
 }
 

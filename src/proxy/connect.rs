@@ -17,6 +17,7 @@ use nix::sys::socket::{
 
 use super::socks_wire as wire;
 use crate::exit::Failure;
+use crate::policy::egress;
 use crate::policy::host::{Authority, Host};
 
 /// The variable that holds the proxy's address and login.
@@ -37,14 +38,19 @@ pub enum ConnectError {
     #[error("`{0}` is no host name")]
     BadHost(String),
     /// The proxy cannot be reached or broke off.
-    #[error("cannot use the proxy of this sandbox: {0}")]
+    #[error("cannot use the proxy of this sandbox: {}", crate::exit::reason(.0))]
     Proxy(#[from] io::Error),
     /// The proxy does not accept the login.
     #[error("the proxy of this sandbox does not accept the login in `{PROXY_VARIABLE}`")]
     Login,
     /// Refused by policy.
-    #[error("the sandbox policy refused {0}")]
-    Denied(String),
+    #[error("the sandbox policy refused {target}")]
+    Denied {
+        /// Host and port.
+        target: String,
+        /// The spec line that would allow it; none for what is no host.
+        allow: Option<String>,
+    },
     /// The destination cannot be reached.
     #[error("cannot connect to {target}: {why}")]
     Unreachable {
@@ -54,7 +60,7 @@ pub enum ConnectError {
         why: &'static str,
     },
     /// Neither handing over nor relaying worked.
-    #[error("cannot hand the connection over: {0}")]
+    #[error("cannot hand the connection over: {}", crate::exit::reason(.0))]
     HandOver(io::Error),
 }
 
@@ -65,9 +71,9 @@ impl Failure for ConnectError {
                 Some("`ccbox connect` works inside `ccbox run` only".to_owned())
             }
             // Why it was refused is in the line of the ccbox that runs the sandbox, with the exact spec line.
-            Self::Denied(target) => Some(format!(
-                "a host that no rule names is allowed by [network] allowed_domains = [\"{target}\"]"
-            )),
+            Self::Denied { allow, .. } => allow
+                .as_ref()
+                .map(|line| format!("a host that no rule names is allowed by {line}")),
             Self::BadHost(_)
             | Self::Proxy(_)
             | Self::Login
@@ -166,10 +172,12 @@ fn open(proxy: &Proxy, host: &str, port: u16) -> Result<TcpStream, ConnectError>
     request.extend(port.to_be_bytes());
     stream.write_all(&request)?;
     let code = read_reply(&mut stream)?;
-    let target = match Host::parse(host.as_bytes()) {
-        Ok(host) => Authority { host, port }.to_string(),
-        Err(_) => format!("{host}:{port}"),
-    };
+    let asked = Host::parse(host.as_bytes())
+        .ok()
+        .map(|host| Authority { host, port });
+    let target = asked
+        .as_ref()
+        .map_or_else(|| format!("{host}:{port}"), Authority::to_string);
     let unreachable = |why| {
         Err(ConnectError::Unreachable {
             target: target.clone(),
@@ -182,7 +190,10 @@ fn open(proxy: &Proxy, host: &str, port: u16) -> Result<TcpStream, ConnectError>
             stream.set_write_timeout(None)?;
             Ok(stream)
         }
-        2 => Err(ConnectError::Denied(target)),
+        2 => Err(ConnectError::Denied {
+            allow: asked.and_then(|to| egress::allow_hint(&to.host, to.port)),
+            target,
+        }),
         4 => unreachable("it cannot be resolved"),
         5 => unreachable("connection refused or no route"),
         6 => unreachable("no answer in time"),
@@ -234,8 +245,11 @@ fn relay(stream: &TcpStream, input: BorrowedFd<'_>, output: BorrowedFd<'_>) -> i
         let _ = io::copy(&mut input, &mut upload);
         let _ = upload.shutdown(Shutdown::Write);
     })?;
-    io::copy(&mut &*stream, &mut output)?;
-    output.flush()
+    match io::copy(&mut &*stream, &mut output).and_then(|_| output.flush()) {
+        // Nobody reads any more: the end, as for any relay.
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
 }
 
 #[cfg(test)]

@@ -251,6 +251,12 @@ fn a_listed_host_port_is_forwarded() {
         .output()
         .success();
     assert_eq!(out.stdout.matches("HOST-LOOPBACK").count(), 2, "{out}");
+    // Also a port that only the namespace's owner may bind.
+    let out = desk
+        .boxed(&["127.0.0.1:80"], &["sh", "-c", script])
+        .output()
+        .success();
+    assert_eq!(out.stdout.matches("HOST-LOOPBACK").count(), 1, "{out}");
 }
 
 /// PT-7: the caller's own proxy settings do not pass.

@@ -8,6 +8,7 @@
 )]
 
 mod allow;
+mod connector;
 mod isolation;
 mod names;
 mod protocol;
