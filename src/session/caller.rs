@@ -41,6 +41,8 @@ impl Signals {
     pub(super) fn take_over() -> io::Result<Self> {
         let mut ignored = signals::ignored();
         ignored.remove(libc::SIGPIPE);
+        // A caller's low file size limit shall be an error with words, not the death of ccbox or of the engine.
+        signals::set_ignored(libc::SIGXFSZ)?;
         let mask = signals::set_mask(SignalSet::catchable())?;
         // With SIGCHLD ignored the kernel reaps children itself and their status is lost (sigaction(2)).
         if ignored.contains(libc::SIGCHLD) {
@@ -49,6 +51,8 @@ impl Signals {
         let mut wanted = SignalSet::catchable();
         wanted.remove(libc::SIGCHLD);
         wanted.remove(libc::SIGPIPE);
+        // Blocked signals arrive even where they are ignored.
+        wanted.remove(libc::SIGXFSZ);
         let events = SignalFd::new(wanted)?;
         Ok(Self {
             ignored,

@@ -13,7 +13,13 @@ use crate::backend::NetSetup;
 /// A resource of ccbox itself: descriptors, memory, processes.
 #[allow(clippy::needless_pass_by_value)] // for map_err
 pub(super) fn resources(error: io::Error) -> SessionError {
-    SessionError::new(format!("cannot set up the run: {}", reason(&error)))
+    let mut failed = SessionError::new(format!("cannot set up the run: {}", reason(&error)));
+    failed.hint = match error.raw_os_error() {
+        Some(libc::EFBIG) => Some("raise the file size limit (`ulimit -f`)".to_owned()),
+        Some(libc::EMFILE) => Some("raise the limit on open files (`ulimit -n`)".to_owned()),
+        _ => None,
+    };
+    failed
 }
 
 /// The proxies did not start.

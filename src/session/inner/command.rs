@@ -125,6 +125,7 @@ impl Command {
     /// Dispositions first: a signal that waits since the fork must find the caller's setting when it is unblocked.
     fn restore_signals(&self) -> std::io::Result<()> {
         signals::set_default(libc::SIGPIPE)?;
+        signals::set_default(libc::SIGXFSZ)?;
         for n in self.ignored.iter() {
             signals::set_ignored(n)?;
         }
