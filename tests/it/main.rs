@@ -15,6 +15,8 @@ mod escape;
 mod examples;
 mod generated;
 mod net;
+mod process;
 mod run;
 mod support;
 mod tools;
+mod tty;

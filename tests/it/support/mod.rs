@@ -5,6 +5,8 @@
 //! `CCBOX_TEST_MUST_SANDBOX=1` is set, as in the gate.
 #![allow(dead_code, reason = "each area uses a part")]
 
+pub(crate) mod pty;
+
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
