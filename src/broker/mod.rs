@@ -16,5 +16,6 @@ pub mod fold;
 pub mod gate;
 pub mod git_paths;
 pub mod plan;
+pub mod supervise;
 #[cfg(test)]
 mod testgit;
