@@ -121,7 +121,8 @@ fn list(paths: &BTreeSet<PathBuf>) -> String {
 
 /// The entry at `path` lies in a directory whose entries the child can change.
 fn in_writable(tree: &Tree, path: &Path) -> bool {
-    path.parent().is_some_and(|p| tree.host_writable(p))
+    path.parent()
+        .is_some_and(|p| tree.places(p).any(|(_, rw)| rw))
 }
 
 /// The child could make `path` come to exist on the host.
@@ -129,7 +130,7 @@ fn creatable(ctx: Ctx<'_>, tree: &Tree, path: &Path) -> bool {
     path.ancestors()
         .skip(1)
         .find(|a| ctx.exists(a))
-        .is_some_and(|a| tree.host_writable(a))
+        .is_some_and(|a| tree.places(a).any(|(_, rw)| rw))
 }
 
 fn re_pointable(named: &Named, link: &Path, walk: &Walk) -> PlanError {
