@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::ask::gap;
+use super::ask::{gap, ws};
 use crate::plan::fixture::{bind_at, can_write, debian, dispatch, entry, facts, origin, planned};
 use crate::policy::Ruled;
 
@@ -42,4 +42,22 @@ fn r14_gaps_of_moved_binds_are_named() {
     p.fs.binds.clear();
     p.fs.binds.push(bind_at("/home/me/proj", "/srv/p", true));
     assert!(gap(&planned(&p, &facts(), &debian()), "absent-names").is_none());
+}
+
+#[test]
+fn r14_a_hidden_file_a_host_program_can_replace_is_named() {
+    let mut p = ws();
+    p.fs.deny_read.push(entry("/home/me/proj/main.c"));
+    p.fs.deny_read.push(entry("/home/me/proj/.git"));
+    let plan = planned(&p, &facts(), &debian());
+    let text = gap(&plan, "host-replace").unwrap();
+    let (_, read) = text.split_once("can then be read: ").unwrap();
+    assert!(read.contains("`/home/me/proj/main.c`"), "{read}");
+    // Not a directory: what happens in it stays below the cover.
+    assert!(!read.contains(".git"), "{read}");
+    // Nor a file whose directory is not shown.
+    let mut p = ws();
+    p.fs.deny_read.push(entry("/home/me/.netrc"));
+    let plan = planned(&p, &facts(), &debian().file("/home/me/.netrc", ""));
+    assert!(!gap(&plan, "host-replace").is_some_and(|t| t.contains(".netrc")));
 }
