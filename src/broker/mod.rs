@@ -14,5 +14,6 @@ pub mod decide;
 pub mod fold;
 pub mod gate;
 pub mod git_paths;
+pub mod gitdir;
 #[cfg(test)]
 mod testgit;

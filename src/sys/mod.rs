@@ -8,6 +8,7 @@ pub mod landlock;
 pub mod mounts;
 pub mod namespaces;
 pub mod netlink;
+pub mod objects;
 pub mod prctl;
 pub mod process;
 pub mod seccomp;
