@@ -16,6 +16,8 @@ mod place;
 mod read_only;
 mod resolve;
 mod subtree;
+#[cfg(test)]
+mod tests;
 mod workers;
 
 use std::io;
