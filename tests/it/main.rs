@@ -14,6 +14,7 @@ mod cli;
 mod escape;
 mod examples;
 mod generated;
+mod git;
 mod net;
 mod process;
 mod run;
