@@ -118,6 +118,12 @@ const REMOTES: &str = "a remote outside of the git configuration";
 const COMMON: &str = "a common directory moves git configuration and hooks";
 const PROJECT: &str = "the git directory of the project";
 
+/// The reason is one of the places that only the preset closes (`filesystem.protect_git`); the others are mandatory.
+#[must_use]
+pub fn is_preset(reason: &str) -> bool {
+    reason == ATTRIBUTES || reason == REMOTES
+}
+
 /// Judges one name.
 #[must_use]
 pub fn rule(q: &Query<'_>) -> Ruling {

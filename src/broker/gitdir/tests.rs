@@ -38,13 +38,19 @@ impl Tree {
         let path: Vec<Vec<u8>> = top.iter().skip(1).map(|c| c.as_bytes().to_vec()).collect();
         let above = Above::new(hold(&top), path.len());
         let root = Root {
+            top: path.len(),
             path,
             names: NameRules::Unix,
             ignores_case: false,
         };
         Self {
             dir,
-            set: RuleSet::new(vec![root], vec![], vec![], true),
+            set: RuleSet::new(
+                vec![root],
+                vec![],
+                vec![],
+                crate::broker::decide::GitRules::Preset,
+            ),
             above,
             made: Repositories::default(),
         }
