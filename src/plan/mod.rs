@@ -39,6 +39,7 @@ use crate::policy::egress::EgressPolicy;
 use crate::policy::{Mode, NetworkMode, Origin, View};
 
 pub use caches::CacheUse;
+pub use check::hiding;
 pub use paths::real_path;
 pub(crate) use paths::{below, within};
 pub use rules::place;

@@ -3,6 +3,7 @@
 
 pub mod bpf;
 pub mod fds;
+pub mod fuse;
 pub mod inherited;
 pub mod landlock;
 pub mod mounts;

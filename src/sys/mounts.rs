@@ -7,7 +7,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::mount::{MntFlags, MsFlags};
+use nix::mount::MsFlags;
 use nix::sys::stat::Mode;
 
 use super::fds::owned;
@@ -104,7 +104,7 @@ pub struct Blanks {
 }
 
 impl Blanks {
-    /// Made on a mount over the directory `place`, whose content is out of reach until [`Self::unmount`].
+    /// Made on a mount over the directory `place`, whose content is out of reach until it is unmounted; copies stay.
     pub fn mount(place: &Path) -> io::Result<Self> {
         nix::mount::mount(
             Some("tmpfs"),
@@ -135,13 +135,5 @@ impl Blanks {
         } else {
             self.file.as_fd()
         }
-    }
-
-    /// Takes the mount away again; the copies stay.
-    pub fn unmount(self, place: &Path) -> io::Result<()> {
-        Ok(nix::mount::umount2(
-            place,
-            MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW,
-        )?)
     }
 }
