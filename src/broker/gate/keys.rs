@@ -31,14 +31,17 @@ use super::config::Entry;
 use value::Value;
 use value::Value::{Bool, BoolOr, Is, OneOf};
 
-/// Where the git directory whose file is judged lies: its path below the covered root, or unknown.
+/// Where the git directory whose file is judged lies, or unknown.
 ///
 /// Only `core.worktree` needs it: git writes that key into the configuration of a submodule, and the value must lead from
-/// `…/.git/modules/NAME` to a place inside the same covered root and outside of every `.git`.
+/// `…/.git/modules/NAME` to a place inside a covered root and outside of every `.git`. It need not be the same root: the
+/// submodules of a linked work tree have their git directories in the `.git` of the main one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place<'a> {
-    /// Components of the git directory below the covered root.
+    /// Components of the git directory's absolute path.
     pub git_dir: Option<&'a [&'a [u8]]>,
+    /// Components of the absolute paths of the covered roots.
+    pub roots: &'a [&'a [Vec<u8>]],
 }
 
 /// Which subsections a group holds for.
@@ -82,7 +85,7 @@ pub(super) const UNPLAIN: &str = "a value that could run a program or point else
 pub fn judge(entry: &Entry, place: &Place<'_>) -> Result<(), &'static str> {
     if entry.section == "core" && entry.subsection.is_none() && entry.key == "worktree" {
         return match (&entry.value, place.git_dir) {
-            (Some(value), Some(git_dir)) if value::worktree(git_dir, value) => Ok(()),
+            (Some(value), Some(git_dir)) if value::worktree(git_dir, place.roots, value) => Ok(()),
             _ => Err(UNPLAIN),
         };
     }

@@ -239,6 +239,7 @@ fn everyday_git_passes_the_gate() {
                     .collect();
                 let place = Place {
                     git_dir: Some(&components),
+                    roots: &[&[]],
                 };
                 assert_eq!(
                     compare_at(&place, &old, &new),

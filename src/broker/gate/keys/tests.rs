@@ -327,7 +327,7 @@ fn ordinary_settings_are_allowed() {
 }
 
 #[test]
-fn a_work_tree_leads_from_a_module_out_of_git_and_not_out_of_the_root() {
+fn a_work_tree_leads_from_a_module_out_of_git_and_not_out_of_the_roots() {
     let table: &[(&[&str], &str, bool)] = &[
         (&[".git", "modules", "sub"], "../../../sub", true),
         (&["p", ".git", "modules", "a", "b"], "../../../../a/b", true),
@@ -347,6 +347,12 @@ fn a_work_tree_leads_from_a_module_out_of_git_and_not_out_of_the_root() {
             "../../../../other/s",
             true,
         ),
+        // Another root, its top and beside it.
+        (&[".git", "modules", "s"], "../../../../q/w/s", true),
+        (&[".git", "modules", "s"], "../../../../q/w", true),
+        (&[".git", "modules", "s"], "../../../../q/x/s", false),
+        (&[".git", "modules", "s"], "../../../../q", false),
+        (&[".git", "modules", "s"], "../../../../../../q/w", false),
         (&[".git", "modules", "sub"], "../../../../sub", false),
         (&[".git", "modules", "sub"], "../../../", false),
         (&[".git", "modules", "sub"], "../../..", false),
@@ -364,9 +370,14 @@ fn a_work_tree_leads_from_a_module_out_of_git_and_not_out_of_the_root() {
         (&["bare"], "../x", false),
     ];
     for (dir, value, want) in table {
-        let dir: Vec<&[u8]> = dir.iter().map(|c| c.as_bytes()).collect();
+        let root = vec![b"r".to_vec()];
+        let other = vec![b"q".to_vec(), b"w".to_vec()];
+        let dir: Vec<&[u8]> = std::iter::once(&b"r"[..])
+            .chain(dir.iter().map(|c| c.as_bytes()))
+            .collect();
         let place = Place {
             git_dir: Some(&dir),
+            roots: &[&other, &root],
         };
         let entry = entry(&format!("core.worktree={value}"));
         assert_eq!(judge(&entry, &place).is_ok(), *want, "{dir:?} {value}");
