@@ -1,17 +1,17 @@
 //! The kernel's side of a FUSE file system (fuse(4), linux/fuse.h, protocol 7): the device, the mount, and as much of the protocol as a
 //! file system needs that shows metadata and refuses everything else. No helper program, no library: both want to mount themselves.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::mount::MsFlags;
 use nix::sys::stat::Mode;
+
+use super::mounts::{self, Without};
 
 /// Node of the root directory.
 pub const ROOT: u64 = 1;
@@ -46,18 +46,24 @@ pub fn make_patient(device: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Mounts the file system that `device` will answer for on the directory `at`: read-only, nosuid, nodev, noexec, and only for
-/// processes with exactly these ids (no `allow_other`). Waits for no answer.
-pub fn mount(device: &OwnedFd, at: &Path, uid: u32, gid: u32) -> io::Result<()> {
-    let fd = device.as_raw_fd();
-    let options = format!("fd={fd},rootmode=40000,user_id={uid},group_id={gid}");
-    Ok(nix::mount::mount(
-        Some("ccbox"),
-        at,
-        Some("fuse"),
-        MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC,
-        Some(options.as_str()),
-    )?)
+/// The file system that `device` will answer for, mounted nowhere yet: read-only, nosuid, nodev, noexec, and only for processes with
+/// exactly these ids (no `allow_other`). Waits for no answer.
+pub fn file_system(device: &OwnedFd, uid: u32, gid: u32) -> io::Result<OwnedFd> {
+    let number = |n: u32| CString::new(n.to_string());
+    let fd = CString::new(device.as_raw_fd().to_string())?;
+    let (uid, gid) = (number(uid)?, number(gid)?);
+    let options: [(&CStr, &CStr); 5] = [
+        (c"source", c"ccbox"),
+        (c"fd", &fd),
+        (c"rootmode", c"40000"),
+        (c"user_id", &uid),
+        (c"group_id", &gid),
+    ];
+    let without = Without::WRITING
+        .and(Without::SETUID)
+        .and(Without::DEVICES)
+        .and(Without::EXECUTING);
+    mounts::file_system(c"fuse", &options, without)
 }
 
 /// One request of the kernel.
@@ -395,9 +401,11 @@ pub fn receive(device: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
     }
 }
 
-/// Reads as much of a directory as one request brings: on a file system that answers with nodes, the names that are opened afterwards
+/// Reads as much of the root of a mount as one request brings: the answer carries the nodes, so that names that are opened afterwards
 /// need not be asked for one by one.
-pub fn learn_names(directory: &OwnedFd) -> io::Result<()> {
+pub fn learn_names(mount: &OwnedFd) -> io::Result<()> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let directory = nix::fcntl::openat(mount, ".", flags, Mode::empty())?;
     let mut buffer = [0u8; 4096];
     // SAFETY: getdents64 writes at most the given number of bytes into the buffer, which outlives the call.
     let read = unsafe {

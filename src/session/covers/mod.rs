@@ -18,17 +18,20 @@ use std::sync::Arc;
 
 pub(super) use nodes::{Covered, name};
 
-use crate::backend::PreMount;
+use crate::backend::{Mount, PreMount};
 
 /// What the pre-stage covers, in its order.
 pub(super) fn hidden(premounts: &[PreMount]) -> Vec<Covered> {
     let covers = premounts.iter().filter_map(|m| match m {
-        PreMount::Cover { at, is_dir } => Some(Covered {
-            host: at.clone(),
-            guest: at.clone(),
+        PreMount::Guest {
+            mount: Mount::Cover { of, dst, is_dir },
+            ..
+        } => Some(Covered {
+            host: of.clone(),
+            guest: dst.clone(),
             is_dir: *is_dir,
         }),
-        PreMount::Overlay(_) | PreMount::ReadOnly { .. } | PreMount::Pinned { .. } => None,
+        PreMount::Overlay(_) | PreMount::Guest { .. } => None,
     });
     covers.collect()
 }
