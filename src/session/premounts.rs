@@ -105,15 +105,15 @@ fn build(all: &[&PreMount], served: Option<Served>) -> Result<(), SetupFailure> 
     for mount in all {
         taken.push(take(mount)?);
     }
-    let pieces = Pieces::make(all, served).map_err(workshop)?;
+    let stage = fds::open_no_links(Path::new(STAGE)).map_err(workshop)?;
+    let (pieces, top) = Pieces::make(stage, all, served).map_err(workshop)?;
     let mut todo = all.iter().zip(taken).peekable();
     let root = match todo.next_if(|(mount, _)| is_root(mount)) {
         Some((_, Taken::Tree(tree))) => tree,
         _ => tmpfs(PASSABLE.bits(), None).map_err(|e| Step::Mount.failed(&e, "/"))?,
     };
-    // On the workshop's mount, which stays below it, out of everybody's reach.
-    let stage = fds::open_no_links(Path::new(STAGE)).map_err(workshop)?;
-    mounts::attach(root.as_fd(), stage.as_fd()).map_err(workshop)?;
+    // On the mounts of the pieces, which stay below it, out of everybody's reach.
+    mounts::attach(root.as_fd(), top.as_fd()).map_err(workshop)?;
     let mut guest = Guest {
         own: Vec::new(),
         root,
@@ -281,7 +281,12 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn make(all: &[&PreMount], served: Option<Served>) -> io::Result<Self> {
+    /// Made on mounts over `stage`, one over the other; also the root of the uppermost.
+    fn make(
+        stage: OwnedFd,
+        all: &[&PreMount],
+        served: Option<Served>,
+    ) -> io::Result<(Self, OwnedFd)> {
         let data: Vec<_> = all
             .iter()
             .filter_map(|m| match m {
@@ -296,18 +301,19 @@ impl Pieces {
             served.is_none() && all.iter().any(|m| cover_kind(m) == Some(directory))
         };
         let (files, directories) = (blank(false), blank(true));
-        let place = || fds::open_no_links(Path::new(STAGE));
+        let mut top = stage;
         if let Some(served) = &served {
-            served.mount(place()?.as_fd())?;
+            served.mount(top.as_fd())?;
+            top = served.mount.try_clone()?;
         }
         let mut pieces = Self {
             served,
             ..Self::default()
         };
         if data.is_empty() && !files && !directories {
-            return Ok(pieces);
+            return Ok((pieces, top));
         }
-        let workshop = Workshop::mount(place()?.as_fd())?;
+        let workshop = Workshop::mount(top.as_fd())?;
         let nobody = Mode::empty();
         if files {
             pieces.file = Some(workshop.file(c"file", b"", nobody)?);
@@ -321,7 +327,7 @@ impl Pieces {
             pieces.generated.push((dst.clone(), file));
         }
         workshop.seal()?;
-        Ok(pieces)
+        Ok((pieces, workshop.into_root()))
     }
 
     /// What hides the next object, mounted nowhere yet. Served nodes come in the order of the plan.
