@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use nix::unistd::Pid;
 
 use super::caller::{DefaultAction, Signals, Terminal, default_action};
+use super::covers::{Covered, Covers, Witness};
 use super::errors;
 use super::peers::Peers;
 use super::wire::{self, Order, Report};
-use super::{Doors, Enforced, OnListeners, Outcome, SessionError};
+use super::{Doors, Enforced, OnListeners, Outcome, Reads, SessionError};
 use crate::backend::NetSetup;
 use crate::sys::process::{self, WaitFor, wait};
 use crate::sys::{fds, prctl, signals};
@@ -72,6 +73,9 @@ impl Orphans {
 pub(super) struct Hooks<'a> {
     pub(super) on_listeners: OnListeners<'a>,
     pub(super) on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
+    /// What the pre-stage hides.
+    pub(super) covered: Vec<Covered>,
+    pub(super) witness: Arc<dyn Witness>,
     pub(super) enforced: Enforced,
 }
 
@@ -98,6 +102,7 @@ impl Live {
             stops: 0,
             served: None,
             net: hooks.enforced.net,
+            covers: None,
         };
         let end = watch.until_end(hooks);
         let (terminal, started, net) = (watch.terminal.take(), watch.started, watch.net);
@@ -176,6 +181,8 @@ struct Watch<'a> {
     /// What serves the listeners, kept for the length of the run.
     served: Option<Box<dyn Any>>,
     net: Option<NetSetup>,
+    /// What answers for hidden objects.
+    covers: Option<Covers>,
     /// What ccbox started.
     child: Pid,
 }
@@ -184,19 +191,26 @@ impl Watch<'_> {
     fn until_end(&mut self, hooks: Hooks<'_>) -> Result<End, SessionError> {
         let mut on_listeners = Some(hooks.on_listeners);
         let mut ready = Some((hooks.on_ready, hooks.enforced));
+        let (covered, witness) = (hooks.covered, hooks.witness);
         loop {
             let timeout = self
                 .deadline
                 .map(|d| d.saturating_duration_since(Instant::now()));
-            let [report, signal, guard] = fds::poll(
+            let device = self.covers.as_ref().and_then(Covers::device);
+            let [report, signal, guard, asked] = fds::poll(
                 [
                     self.control.as_fd(),
                     self.signals.as_fd(),
                     self.lifeline.unwrap_or(self.control).as_fd(),
+                    device.unwrap_or(self.control.as_fd()),
                 ],
                 timeout,
             )
             .map_err(errors::resources)?;
+            let asked = device.is_some() && asked.readable;
+            if let Some(covers) = self.covers.as_mut().filter(|_| asked) {
+                covers.step();
+            }
             if signal.readable {
                 while let Some(n) = self.signals.next().map_err(errors::resources)? {
                     if let Some(end) = self.signal(n) {
@@ -211,9 +225,16 @@ impl Watch<'_> {
                         crate::exit::reason(&e)
                     ))
                 })?;
-                let Some((report, passed)) = heard else {
+                let Some((report, mut passed)) = heard else {
                     return Ok(End::Silence);
                 };
+                if report == Report::Covers
+                    && let Some(device) = passed.pop()
+                {
+                    let (list, witness) = (covered.clone(), Arc::clone(&witness));
+                    let top = self.child.as_raw();
+                    self.covers = Some(Covers::new(device, list, top, witness));
+                }
                 if !passed.is_empty()
                     && let Some(serve) = on_listeners.take()
                 {
@@ -224,15 +245,24 @@ impl Watch<'_> {
                     self.served = Some(serve(doors).map_err(errors::proxies)?);
                 }
                 match report {
-                    Report::Listeners | Report::Continued => {}
+                    Report::Covers | Report::Listeners | Report::Continued => {}
                     Report::Failed(failure) => return Ok(End::Failed(failure)),
                     Report::Ready { landlock_abi } => {
                         if let Some((on_ready, mut enforced)) = ready.take() {
                             enforced.landlock_abi = landlock_abi;
+                            enforced.reads = (!covered.is_empty()).then_some(
+                                match self.covers.as_ref().and_then(Covers::device) {
+                                    Some(_) => Reads::Covers,
+                                    None => Reads::Placeholders,
+                                },
+                            );
                             on_ready(&enforced);
                         }
                         self.started = true;
                         self.order(Order::Go);
+                        if let Some(covers) = &mut self.covers {
+                            covers.start_thread().map_err(errors::resources)?;
+                        }
                     }
                     Report::NotStarted(errno) => {
                         return Ok(End::Outcome(Outcome::NotStarted { errno }));

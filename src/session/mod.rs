@@ -2,6 +2,7 @@
 
 mod caller;
 mod confine;
+pub mod covers;
 pub mod diagnose;
 mod errors;
 pub mod fds;
@@ -58,6 +59,17 @@ pub struct Enforced {
     pub landlock_abi: i32,
     /// How the network was set up.
     pub net: Option<NetSetup>,
+    /// How what may not be read is hidden, where something is.
+    pub reads: Option<Reads>,
+}
+
+/// What hides what may not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// Covers that tell of every refused read.
+    Covers,
+    /// Placeholders, which refuse in silence.
+    Placeholders,
 }
 
 /// The listeners of the child's namespace, and who tells whose a connection to them is.
@@ -84,6 +96,8 @@ pub struct SessionConfig<'a> {
     pub state_dirs: Vec<std::path::PathBuf>,
     /// Starts the proxies.
     pub on_listeners: OnListeners<'a>,
+    /// Told of refused reads.
+    pub witness: Arc<dyn covers::Witness>,
     /// Called once the sandbox stands, just before the command starts.
     pub on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
 }
@@ -148,7 +162,9 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
         engine: engine_name(&invocation.engine),
         landlock_abi: 0,
         net: (invocation.engine != Engine::None).then_some(config.net),
+        reads: None,
     };
+    let covered = covers::hidden(&invocation.premounts);
     let launch = Launch {
         net: config.net,
         listen: &config.listen,
@@ -162,6 +178,8 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
     let hooks = Hooks {
         on_listeners: config.on_listeners,
         on_ready: config.on_ready,
+        covered,
+        witness: config.witness,
         enforced,
     };
     live.run(&signals, terminal, hooks)

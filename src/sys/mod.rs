@@ -4,6 +4,7 @@
 pub mod at;
 pub mod bpf;
 pub mod fds;
+pub mod fuse;
 pub mod inherited;
 pub mod landlock;
 pub mod mounts;

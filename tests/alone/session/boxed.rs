@@ -71,14 +71,22 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             "--cwd" => cwd = value().into(),
             "--keep-fd" => keep_fds.push(value().to_str().unwrap().parse().unwrap()),
             "--pin" => pins.push((PathBuf::from(value()), 1, 1)),
-            "--cover" => guest.push(Mount::Cover {
-                dst: value().into(),
-                is_dir: false,
-            }),
-            "--cover-dir" => guest.push(Mount::Cover {
-                dst: value().into(),
-                is_dir: true,
-            }),
+            "--cover" => {
+                let (of, dst) = same(value());
+                guest.push(Mount::Cover {
+                    of,
+                    dst,
+                    is_dir: false,
+                });
+            }
+            "--cover-dir" => {
+                let (of, dst) = same(value());
+                guest.push(Mount::Cover {
+                    of,
+                    dst,
+                    is_dir: true,
+                });
+            }
             "--read-only" => {
                 let (src, dst) = same(value());
                 guest.push(Mount::RoBind { src, dst });
@@ -195,6 +203,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             }
             Ok(Box::new(()))
         }),
+        witness: std::sync::Arc::new(Silent),
         on_ready: Box::new(|_| {}),
     };
     match session::run(invocation, config) {
@@ -213,4 +222,10 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             ExitCode::from(e.exit_code())
         }
     }
+}
+
+struct Silent;
+
+impl ccbox::session::covers::Witness for Silent {
+    fn read_denied(&self, _denial: ccbox::session::covers::ReadDenial) {}
 }
