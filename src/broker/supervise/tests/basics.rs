@@ -12,7 +12,7 @@ use crate::broker::supervise::Cause;
 fn files_are_made_and_changed_and_denied_names_are_not() {
     let (_keep, dir) = scratch();
     fs::write(dir.join(".env"), "secret").unwrap();
-    let (_, denials) = Setup::new(&dir).pattern(".env").pattern("*.pem").run(|| {
+    let ((), denials) = Setup::new(&dir).pattern(".env").pattern("*.pem").run(|| {
         fs::write("a", "one").unwrap();
         fs::OpenOptions::new()
             .append(true)
@@ -134,7 +134,7 @@ fn outside_of_the_trees_the_floor_decides() {
     let (_keep3, free) = scratch();
     fs::write(other.join("f"), "host").unwrap();
     let (there, open) = (other.clone(), free.clone());
-    let (_, denials) = Setup::new(&dir).pattern(".env").exempt(&free).run(move || {
+    let ((), denials) = Setup::new(&dir).pattern(".env").exempt(&free).run(move || {
         for result in [
             fs::write(there.join("f"), "x"),
             fs::write(there.join("new"), "x"),
