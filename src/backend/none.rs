@@ -22,6 +22,7 @@ pub fn render(plan: &Plan) -> Invocation {
             ignored_signals: Vec::new(),
             unix_sockets: true,
             open_network: true,
+            floor: None,
         },
         premounts: Vec::new(),
     }

@@ -4,7 +4,9 @@
 //! re-parent in the covered trees, so a call that is answered with "continue" can do no more than that domain lets it;
 //! whatever it may do is done here, on descriptors, by a process with the same user and without capabilities.
 
-use std::os::fd::OwnedFd;
+mod standin;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -68,13 +70,29 @@ pub enum Cause {
 
 /// Why there is no supervisor.
 #[derive(Debug, thiserror::Error)]
-pub enum BrokerError {}
+pub enum BrokerError {
+    /// The workers could not be started.
+    #[error("cannot start the supervisor: {0}")]
+    Start(#[source] std::io::Error),
+}
 
 impl Failure for BrokerError {}
 
 /// The running supervisor. Dropping it joins nothing that could block.
 #[derive(Debug)]
-pub struct Supervisor {}
+pub struct Supervisor {
+    failed: OwnedFd,
+    /// The other end, so that only a failure is ever seen.
+    _alarm: OwnedFd,
+}
+
+impl Supervisor {
+    /// Readable, or hung up, once it has failed: what traps from then on is not answered. Its end with the sandbox is no failure.
+    #[must_use]
+    pub fn failed(&self) -> BorrowedFd<'_> {
+        self.failed.as_fd()
+    }
+}
 
 /// Starts the workers; they end when the sandbox does.
 pub fn start(
@@ -82,6 +100,6 @@ pub fn start(
     door: Door,
     sink: Arc<dyn Sink>,
 ) -> Result<Supervisor, BrokerError> {
-    let _ = (plan, door, sink);
-    Ok(Supervisor {})
+    let _ = (plan, sink);
+    standin::start(door)
 }
