@@ -27,7 +27,7 @@ mod subtree;
 mod tests;
 
 pub use pattern::{Denied, Excepted};
-pub use rules::{Dir, Matcher, Root, Rule, RuleSet};
+pub use rules::{Dir, GitRules, Matcher, Root, Rule, RuleSet};
 pub use subtree::entry_may_move;
 
 use super::action::{Action, Kind};
@@ -186,11 +186,14 @@ fn one(set: &RuleSet, action: Action, at: &Target<'_>, from_lock: bool) -> Verdi
     if put.is_some() && at.kind == Kind::Absent && set.is_bare_name(at.dir, at.name, at.facts) {
         return Verdict::Deny(Reason::BareRepository);
     }
-    if !set.git {
+    if set.git == GitRules::Off {
         return verdict(walk, None);
     }
     match git_paths::rule(&query(at, &path.folded, action, from_lock)) {
         Ruling::Open => verdict(walk, None),
+        Ruling::Closed(reason) if set.git == GitRules::Places && git_paths::is_preset(reason) => {
+            verdict(walk, None)
+        }
         Ruling::Closed(reason) => Verdict::Deny(Reason::Git(reason)),
         Ruling::Gate(gate) => verdict(walk, Some(gate)),
         Ruling::Walk => verdict(true, None),

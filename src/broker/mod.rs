@@ -17,6 +17,7 @@ pub mod decide;
 pub mod fold;
 pub mod gate;
 pub mod git_paths;
+pub mod gitdir;
 pub mod plan;
 pub mod supervise;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use super::decide::{Matcher, Root, Rule, RuleSet};
+use super::decide::{GitRules, Matcher, Root, Rule, RuleSet};
 use super::fold::NameRules;
 use crate::policy::Origin;
 
@@ -28,7 +28,7 @@ pub struct BrokerPlan {
     pub rules: Vec<NamedRule>,
     /// What lifts patterns of built-in profiles (`allow_create`).
     pub exceptions: Vec<Arc<dyn Matcher>>,
-    /// The git preset.
+    /// The git preset; without it only what is mandatory in git directories is held.
     pub git: bool,
 }
 
@@ -39,6 +39,8 @@ pub struct Tree {
     pub guest: PathBuf,
     /// Path on the host.
     pub host: PathBuf,
+    /// Path on the host of the writable root it lies in: itself, unless it is mounted on its own inside a larger one.
+    pub top: PathBuf,
     /// How its file system reads names.
     pub names: NameRules,
     /// Its file system takes `head` for `HEAD`.
@@ -65,12 +67,18 @@ impl BrokerPlan {
             .iter()
             .map(|tree| Root {
                 path: components(&tree.host),
+                top: components(&tree.top).len(),
                 names: tree.names,
                 ignores_case: tree.ignores_case,
             })
             .collect();
         let rules = self.rules.iter().map(|rule| rule.rule.clone()).collect();
-        RuleSet::new(roots, rules, self.exceptions.clone(), self.git)
+        let git = if self.git {
+            GitRules::Preset
+        } else {
+            GitRules::Places
+        };
+        RuleSet::new(roots, rules, self.exceptions.clone(), git)
     }
 }
 

@@ -11,6 +11,7 @@ use super::rules::{Named, Rules, Strength, place};
 use super::tree::Tree;
 use super::{Gap, PlanError};
 use crate::host::fs_view::Kind;
+use crate::policy::Layer;
 
 /// Names of a gap's text at most.
 const NAMED: usize = 5;
@@ -25,6 +26,8 @@ pub(super) fn collect(
     let mut absent: BTreeSet<String> = BTreeSet::new();
     let mut links: BTreeSet<PathBuf> = BTreeSet::new();
     let mut files: BTreeSet<PathBuf> = BTreeSet::new();
+    // What somebody wrote before ccbox's own rows: only the first few are named.
+    let mut hidden: BTreeSet<(bool, PathBuf)> = BTreeSet::new();
     for n in &rules.nevers {
         let told = |n: &Named| format!("`{}` ({})", n.words, place(&n.origin));
         if n.walk.kind.is_none()
@@ -46,6 +49,15 @@ pub(super) fn collect(
     for h in &rules.hides {
         if h.walk.kind.is_none() && creatable(ctx, tree, &h.walk.real) {
             absent.insert(format!("`{}` ({})", h.named.words, place(&h.named.origin)));
+        }
+        // What the caller's own permissions keep from it stays kept.
+        let shown = |dir: &Path| tree.places(dir).next().is_some();
+        if h.walk.kind == Some(Kind::File)
+            && h.walk.real.parent().is_some_and(shown)
+            && ctx.fs.readable(&h.walk.real)
+        {
+            let own_row = matches!(h.named.origin.layer, Layer::BuiltIn(_));
+            hidden.insert((own_row, h.walk.real.clone()));
         }
     }
     links.extend(
@@ -91,37 +103,49 @@ pub(super) fn collect(
             name: "link-names",
             text: format!(
                 "mounts cannot hold a symbolic link in a writable directory: what it leads to is protected, but the command can point {} elsewhere",
-                list(&links)
+                list(links.iter())
             ),
         });
     }
+    // rename(2) over a mount point of another mount namespace takes that mount away.
+    let mut lost: Vec<String> = Vec::new();
     if !files.is_empty() {
+        lost.push(format!("can then be written: {}", list(files.iter())));
+    }
+    if !hidden.is_empty() {
+        lost.push(format!(
+            "can then be read: {}",
+            list(hidden.iter().map(|(_, p)| p))
+        ));
+    }
+    if !lost.is_empty() {
         out.push(Gap {
             name: "host-replace",
             text: format!(
-                "a protected file that a host program replaces during the run (write new, rename over) is writable for the rest of it: {}",
-                list(&files)
+                "a host program that replaces a protected or hidden file during the run (write new, rename over) takes its mount away; {}",
+                lost.join("; ")
             ),
         });
     }
     Ok(out)
 }
 
-fn list(paths: &BTreeSet<PathBuf>) -> String {
+fn list<'a>(paths: impl ExactSizeIterator<Item = &'a PathBuf>) -> String {
+    let more = paths.len().saturating_sub(NAMED);
     let mut shown: Vec<String> = paths
-        .iter()
         .take(NAMED)
         .map(|p| format!("`{}`", p.display()))
         .collect();
-    if paths.len() > NAMED {
-        shown.push(format!("{} more", paths.len() - NAMED));
+    if more > 0 {
+        shown.push(format!("{more} more"));
     }
     shown.join(", ")
 }
 
 /// The entry at `path` lies in a directory whose entries the child can change.
 fn in_writable(tree: &Tree, path: &Path) -> bool {
-    path.parent().is_some_and(|p| tree.host_writable(p))
+    path.parent()
+        .is_some_and(|p| tree.places(p).any(|(_, rw)| rw))
 }
 
 /// The child could make `path` come to exist on the host.
@@ -129,7 +153,7 @@ fn creatable(ctx: Ctx<'_>, tree: &Tree, path: &Path) -> bool {
     path.ancestors()
         .skip(1)
         .find(|a| ctx.exists(a))
-        .is_some_and(|a| tree.host_writable(a))
+        .is_some_and(|a| tree.places(a).any(|(_, rw)| rw))
 }
 
 fn re_pointable(named: &Named, link: &Path, walk: &Walk) -> PlanError {

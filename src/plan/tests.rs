@@ -4,6 +4,7 @@ mod ask;
 mod cases;
 mod crowds;
 mod eval;
+mod moved;
 pub(crate) mod props;
 mod tables;
 mod views;

@@ -107,6 +107,7 @@ impl Live {
         let end = watch.until_end(hooks);
         let (terminal, started, net) = (watch.terminal.take(), watch.started, watch.net);
         let (served, supervision) = (watch.served.take(), std::mem::take(&mut watch.supervision));
+        let unanswered = supervision.has_failed();
         drop(control);
         self.finish();
         // Only now, so that proxies and broker serve as long as there is anybody to be served.
@@ -117,6 +118,7 @@ impl Live {
         match end? {
             End::Outcome(outcome) => Ok(outcome),
             End::Failed(failure) => Err(errors::describe(&failure, net)),
+            End::Silence if unanswered => Err(errors::unanswered()),
             End::Silence if started => Err(errors::lost("it was killed from outside")),
             End::Silence => Err(errors::engine_failed(&self.engine_words(), net)),
         }
@@ -198,13 +200,12 @@ impl Watch<'_> {
                 .map(|d| d.saturating_duration_since(Instant::now()));
             // The control socket in the place of what is not there changes nothing.
             let control = self.control.as_fd();
-            let [report, signal, guard, door, broker] = fds::poll(
+            let [report, signal, guard, door] = fds::poll(
                 [
                     control,
                     self.signals.as_fd(),
                     self.lifeline.map_or(control, AsFd::as_fd),
                     self.supervision.door().unwrap_or(control),
-                    self.supervision.failed().unwrap_or(control),
                 ],
                 timeout,
             )
@@ -257,8 +258,6 @@ impl Watch<'_> {
             } else if guard.hung_up {
                 // Everything that was said before has been heard.
                 return Ok(End::Silence);
-            } else if broker.readable && self.supervision.failed().is_some() {
-                return Err(errors::unanswered());
             } else if door.readable && self.supervision.door().is_some() {
                 self.supervision.take(self.child)?;
             }

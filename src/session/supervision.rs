@@ -46,13 +46,13 @@ impl Supervision {
         }
     }
 
-    /// Where the supervisor's failure is seen.
-    pub(super) fn failed(&self) -> Option<BorrowedFd<'_>> {
+    /// The supervisor has failed, which ends the run: it has killed what it can no longer answer.
+    pub(super) fn has_failed(&self) -> bool {
         match self {
             Self::Ready { supervisor, .. } | Self::Running { supervisor } => {
-                Some(supervisor.failed())
+                supervisor.has_failed()
             }
-            Self::None | Self::Awaited { .. } | Self::Lost => None,
+            Self::None | Self::Awaited { .. } | Self::Lost => false,
         }
     }
 

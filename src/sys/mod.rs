@@ -10,6 +10,7 @@ pub mod mounts;
 pub mod namespaces;
 pub mod netlink;
 pub mod notify;
+pub mod objects;
 pub mod prctl;
 pub mod process;
 pub mod seccomp;

@@ -28,6 +28,14 @@ pub enum Rule {
     /// An absolute path by components, and everything below: protected paths, ccbox's own files, exact `deny_write`
     /// entries, mandatory names at the places known at the start. Give both spellings where a link is involved (R25).
     Exact(Vec<Vec<u8>>),
+    /// As [`Rule::Exact`], but what lies strictly below one of the `open` directories is left to the other rules: an
+    /// agent's home with its caches (semantics 7). Grants do not fold, so neither does `open`.
+    AllBut {
+        /// The path that is denied.
+        path: Vec<Vec<u8>>,
+        /// Directories below it.
+        open: Vec<Vec<Vec<u8>>>,
+    },
     /// A path below the work tree of every repository that the broker did not see made (semantics 8).
     Repository(Vec<Vec<u8>>),
     /// A `deny_write` pattern.
@@ -44,6 +52,9 @@ pub enum Rule {
 pub struct Root {
     /// Components of its absolute path.
     pub path: Vec<Vec<u8>>,
+    /// How many of them belong to the writable root it lies in: all, unless it is mounted on its own inside a larger
+    /// one. What is asked about patterns, repositories and bare names starts there.
+    pub top: usize,
     /// How its file system reads names.
     pub names: NameRules,
     /// Its file system takes `head` for `HEAD`: bare-repository names fold only then (semantics 8).
@@ -56,17 +67,54 @@ pub struct RuleSet {
     roots: Vec<Root>,
     pub(super) rules: Vec<Compiled>,
     exceptions: Vec<Arc<dyn Matcher>>,
-    pub(super) git: bool,
+    pub(super) git: GitRules,
+}
+
+/// How much of the git preset holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GitRules {
+    /// Git directories are ordinary directories.
+    Off,
+    /// Hooks, configuration, and what would lead git to others (R31).
+    Places,
+    /// Attributes and remotes by other means too (R34).
+    Preset,
 }
 
 #[derive(Debug, Clone)]
 pub(super) enum Compiled {
-    Exact(Folds),
+    Exact(Exact),
     Repository(Folds),
     Pattern {
         matcher: Arc<dyn Matcher>,
         liftable: bool,
     },
+}
+
+/// An exact path, and what is open below it.
+#[derive(Debug, Clone)]
+pub(super) struct Exact {
+    path: Folds,
+    open: Vec<Vec<Vec<u8>>>,
+}
+
+impl Exact {
+    /// Covers the object at `path`.
+    fn covers(&self, path: &Path<'_>) -> bool {
+        let lifted =
+            |open: &Vec<Vec<u8>>| path.raw.len() > open.len() && at_or_below(&path.raw, open);
+        at_or_below(&path.folded, self.path.get(path.names)) && !self.open.iter().any(lifted)
+    }
+
+    /// Covers everything in the directory at `path`.
+    fn covers_entries(&self, path: &Path<'_>) -> bool {
+        let lifted = |open: &Vec<Vec<u8>>| at_or_below(&path.raw, open);
+        at_or_below(&path.folded, self.path.get(path.names)) && !self.open.iter().any(lifted)
+    }
+
+    fn is_below(&self, path: &Path<'_>) -> bool {
+        above(&path.folded, self.path.get(path.names))
+    }
 }
 
 /// A path in both folds.
@@ -100,7 +148,14 @@ impl Folds {
 impl Compiled {
     fn new(rule: Rule) -> Self {
         match rule {
-            Rule::Exact(path) => Self::Exact(Folds::new(&path)),
+            Rule::Exact(path) => Self::Exact(Exact {
+                path: Folds::new(&path),
+                open: Vec::new(),
+            }),
+            Rule::AllBut { path, open } => Self::Exact(Exact {
+                path: Folds::new(&path),
+                open,
+            }),
             Rule::Repository(path) => Self::Repository(Folds::new(&path)),
             Rule::Pattern { matcher, liftable } => Self::Pattern { matcher, liftable },
         }
@@ -146,7 +201,9 @@ impl Dir {
     /// The directory `below` (components) the root at index `root`; `None` where there is no such root.
     #[must_use]
     pub fn new(set: &RuleSet, root: usize, below: &[&[u8]]) -> Option<Self> {
-        let Root { path, names, .. } = set.roots.get(root)?;
+        let Root {
+            path, names, top, ..
+        } = set.roots.get(root)?;
         let raw: Vec<Vec<u8>> = path
             .iter()
             .cloned()
@@ -159,7 +216,7 @@ impl Dir {
                 .collect(),
             raw,
             root,
-            root_depth: path.len(),
+            root_depth: path.len().min(*top),
             names: *names,
             cover: None,
             near: Vec::new(),
@@ -168,11 +225,13 @@ impl Dir {
         };
         let (cover, near) = {
             let path = dir.path(&[], &[]);
-            let covers = |rule: &Compiled| {
-                !matches!(rule, Compiled::Repository(_)) && set.rule_covers(rule, &path, 0, None, 0)
+            let covers = |rule: &Compiled| match rule {
+                Compiled::Exact(rule) => rule.covers_entries(&path),
+                Compiled::Repository(_) => false,
+                Compiled::Pattern { .. } => set.rule_covers(rule, &path, 0, None, 0),
             };
             let says = |(index, rule): (usize, &Compiled)| match rule {
-                Compiled::Exact(rule) if !above(&path.folded, rule.get(*names)) => None,
+                Compiled::Exact(rule) if !rule.is_below(&path) => None,
                 Compiled::Exact(_) | Compiled::Repository(_) | Compiled::Pattern { .. } => {
                     Some(index)
                 }
@@ -192,6 +251,30 @@ impl Dir {
         self.raw.len()
     }
 
+    /// The index of the root it lies in.
+    #[must_use]
+    pub fn root(&self) -> usize {
+        self.root
+    }
+
+    /// Components of the root's absolute path.
+    #[must_use]
+    pub fn root_depth(&self) -> usize {
+        self.root_depth
+    }
+
+    /// The folded components of the absolute path.
+    #[must_use]
+    pub fn folded(&self) -> &[Vec<u8>] {
+        &self.folded
+    }
+
+    /// The components of the absolute path as they are.
+    #[must_use]
+    pub fn components(&self) -> &[Vec<u8>] {
+        &self.raw
+    }
+
     pub(super) fn same(&self, other: &Self) -> bool {
         self.raw == other.raw
     }
@@ -200,7 +283,9 @@ impl Dir {
         self.names == NameRules::Windows && fold::is_short_name(name)
     }
 
-    pub(super) fn fold<'n>(&self, name: &'n [u8]) -> Cow<'n, [u8]> {
+    /// The folded form of a name in it.
+    #[must_use]
+    pub fn fold<'n>(&self, name: &'n [u8]) -> Cow<'n, [u8]> {
         fold::fold(name, self.names)
     }
 
@@ -242,13 +327,13 @@ fn above(path: &[&[u8]], rule: &[Vec<u8>]) -> bool {
 }
 
 impl RuleSet {
-    /// `git` turns the git preset on; without it git directories are ordinary directories.
+    /// The rules in the order in which they are named.
     #[must_use]
     pub fn new(
         roots: Vec<Root>,
         rules: Vec<Rule>,
         exceptions: Vec<Arc<dyn Matcher>>,
-        git: bool,
+        git: GitRules,
     ) -> Self {
         Self {
             roots,
@@ -256,6 +341,12 @@ impl RuleSet {
             exceptions,
             git,
         }
+    }
+
+    /// Components of the absolute paths of the covered trees.
+    #[must_use]
+    pub fn roots(&self) -> Vec<&[Vec<u8>]> {
+        self.roots.iter().map(|root| root.path.as_slice()).collect()
     }
 
     /// The first rule near the directory that passes the test.
@@ -292,7 +383,7 @@ impl RuleSet {
         tops: usize,
     ) -> bool {
         match rule {
-            Compiled::Exact(rule) => at_or_below(&path.folded, rule.get(path.names)),
+            Compiled::Exact(rule) => rule.covers(path),
             Compiled::Repository(rule) => Self::tops(path, tops, facts, |rel| {
                 at_or_below(rel, rule.get(path.names))
             }),
@@ -349,7 +440,7 @@ impl RuleSet {
         facts: &dyn Facts,
     ) -> bool {
         match rule {
-            Compiled::Exact(rule) => above(&path.folded, rule.get(path.names)),
+            Compiled::Exact(rule) => rule.is_below(path),
             Compiled::Repository(rule) => {
                 let deepest = deepest.min(path.folded.len().saturating_sub(1));
                 Self::tops(path, deepest, Some(facts), |rel| {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::super::action::{Action, Kind};
 use super::super::git_paths::{self};
-use super::rules::{Compiled, Path, RuleSet};
+use super::rules::{Compiled, GitRules, Path, RuleSet};
 use super::{Reason, Target, query};
 
 /// Judges one entry, `rel` below a directory that goes from `from` to `to`, after [`super::Verdict::NeedsSubtreeWalk`].
@@ -46,7 +46,7 @@ pub fn entry_may_move(
             return Some(Reason::Rule(index));
         }
     }
-    if !set.git {
+    if set.git == GitRules::Off {
         return None;
     }
     [
@@ -57,6 +57,7 @@ pub fn entry_may_move(
     .find_map(|(at, object, action)| {
         let rel: Vec<&[u8]> = old_names.iter().skip(1).map(|c| &**c).collect();
         git_paths::closed_below(&query(at, &object.folded, action, false), &rel)
+            .filter(|reason| set.git == GitRules::Preset || !git_paths::is_preset(reason))
     })
     .map(Reason::Git)
 }

@@ -4,6 +4,7 @@
 mod flows;
 mod git;
 mod names;
+mod places;
 mod stories;
 mod table;
 
@@ -64,6 +65,7 @@ fn exceptions(texts: &[&str]) -> Vec<Arc<dyn Matcher>> {
 fn root(path: &str) -> Root {
     Root {
         path: bytes(path),
+        top: model::split(path).len(),
         names: NameRules::Unix,
         ignores_case: false,
     }

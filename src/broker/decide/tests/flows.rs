@@ -16,7 +16,7 @@ fn text(field: &str) -> String {
 
 #[test]
 fn everyday_git_is_carried_out() {
-    let set = RuleSet::new(vec![root("/w")], vec![], vec![], true);
+    let set = RuleSet::new(vec![root("/w")], vec![], vec![], GitRules::Preset);
     let mut fs = Fs::new();
     fs.host("/w/", "");
     let mut broker = Broker {

@@ -11,7 +11,7 @@ const SAFE: &str = "[core]\n\tbare = false\n";
 const EVIL: &str = "[core]\n\tfsmonitor = evil\n";
 
 fn set() -> RuleSet {
-    RuleSet::new(vec![root("/w")], vec![], vec![], true)
+    RuleSet::new(vec![root("/w")], vec![], vec![], GitRules::Preset)
 }
 
 /// What git reads settings from at `dir`, if it takes it for a git directory: the directory itself and the common one.

@@ -39,7 +39,7 @@ fn set() -> RuleSet {
             built_in("*.pem"),
         ],
         exceptions(&["node_modules/**/*.pem"]),
-        false,
+        GitRules::Off,
     )
 }
 

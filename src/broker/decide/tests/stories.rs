@@ -35,7 +35,7 @@ fn known_ways_around_a_path_are_closed() {
         vec![root("/w")],
         vec![exact("/w/a/b"), pattern("**/p/q/r")],
         vec![],
-        false,
+        GitRules::Off,
     );
     let make = |p: &str| Op::Mkdir(text(p));
     let mv = |a: &str, b: &str| Op::Rename(text(a), text(b));
@@ -109,7 +109,7 @@ fn known_ways_around_a_path_are_closed() {
 
 #[test]
 fn known_ways_to_a_repository_of_ones_own_are_closed() {
-    let set = RuleSet::new(vec![root("/w")], vec![], vec![], true);
+    let set = RuleSet::new(vec![root("/w")], vec![], vec![], GitRules::Preset);
     let make = |p: &str| Op::Mkdir(text(p));
     let mv = |a: &str, b: &str| Op::Rename(text(a), text(b));
     let put = |p: &str, content: &str| Op::Write(text(p), content.as_bytes().to_vec());

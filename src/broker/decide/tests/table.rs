@@ -4,9 +4,9 @@ use super::*;
 
 /// `depth:name` pairs of entries, and which depths are project git directories and old work trees.
 #[derive(Default)]
-struct Said {
-    holds: Vec<(usize, &'static str)>,
-    old: Vec<usize>,
+pub(super) struct Said {
+    pub(super) holds: Vec<(usize, &'static str)>,
+    pub(super) old: Vec<usize>,
 }
 
 impl Facts for Said {
@@ -43,7 +43,7 @@ fn at<T>(
     })
 }
 
-fn ask(set: &RuleSet, action: Action, path: &str, kind: Kind) -> Verdict {
+pub(super) fn ask(set: &RuleSet, action: Action, path: &str, kind: Kind) -> Verdict {
     at(set, &Said::default(), path, kind, |t| {
         decide(set, action, t)
     })
@@ -64,14 +64,14 @@ const EXCHANGE: RenameFlags = RenameFlags {
     exchange: true,
     whiteout: false,
 };
-const RULE: fn(usize) -> Verdict = |i| Verdict::Deny(Reason::Rule(i));
+pub(super) const RULE: fn(usize) -> Verdict = |i| Verdict::Deny(Reason::Rule(i));
 const WALK: Verdict = Verdict::NeedsSubtreeWalk(None);
 
-fn plain(rules: Vec<Rule>) -> RuleSet {
-    RuleSet::new(vec![root("/w")], rules, vec![], false)
+pub(super) fn plain(rules: Vec<Rule>) -> RuleSet {
+    RuleSet::new(vec![root("/w")], rules, vec![], GitRules::Off)
 }
 
-const ALL: [Action; 12] = [
+pub(super) const ALL: [Action; 12] = [
     Action::Write,
     Action::Mkdir,
     Action::Mknod,
@@ -349,7 +349,7 @@ fn an_exception_lifts_built_in_entries_only_and_in_its_own_case() {
         vec![root("/w")],
         vec![built_in("*.pem"), pattern("secret.pem")],
         lifts,
-        false,
+        GitRules::Off,
     );
     for (path, want) in [
         ("/w/node_modules/x/a.pem", Verdict::Allow),
@@ -425,8 +425,8 @@ fn a_rule_of_repositories_holds_below_old_work_trees_only() {
 fn a_bare_repository_is_not_started_at_the_top_of_a_root() {
     let mut folding = root("/w");
     folding.ignores_case = true;
-    let plain = RuleSet::new(vec![root("/w")], vec![], vec![], true);
-    let folding = RuleSet::new(vec![folding], vec![], vec![], true);
+    let plain = RuleSet::new(vec![root("/w")], vec![], vec![], GitRules::Preset);
+    let folding = RuleSet::new(vec![folding], vec![], vec![], GitRules::Preset);
     let bare = Verdict::Deny(Reason::BareRepository);
     for name in ["HEAD", "objects", "refs"] {
         for action in [
@@ -483,12 +483,13 @@ fn windows_file_systems_have_more_names_for_one_object() {
     let set = RuleSet::new(
         vec![Root {
             path: bytes("/w"),
+            top: 1,
             names: NameRules::Windows,
             ignores_case: true,
         }],
         vec![exact("/w/a/.env"), pattern("*.key")],
         vec![],
-        true,
+        GitRules::Preset,
     );
     for path in ["/w/a/.env.", "/w/a/.env::$DATA", "/w/A/.ENV ", "/w/a./.env"] {
         assert_eq!(
