@@ -92,6 +92,7 @@ fn beside(
         keep_fds: args.keep_fd.clone(),
         state_dirs: Vec::new(),
         witness: std::sync::Arc::new(()),
+        broker: None,
         on_listeners: Box::new(|_| Ok(Box::new(()))),
         on_ready: Box::new(|e| {
             report.event(&Event::Ready {
