@@ -92,6 +92,7 @@ fn beside(
         keep_fds: args.keep_fd.clone(),
         state_dirs: Vec::new(),
         on_listeners: Box::new(|_| Ok(Box::new(()))),
+        witness: None,
         on_ready: Box::new(|e| {
             report.event(&Event::Ready {
                 state: State::Active,

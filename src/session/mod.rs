@@ -96,8 +96,8 @@ pub struct SessionConfig<'a> {
     pub state_dirs: Vec<std::path::PathBuf>,
     /// Starts the proxies.
     pub on_listeners: OnListeners<'a>,
-    /// Told of refused reads.
-    pub witness: Arc<dyn covers::Witness>,
+    /// Told of refused reads, where something is hidden.
+    pub witness: Option<Arc<dyn covers::Witness>>,
     /// Called once the sandbox stands, just before the command starts.
     pub on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
 }

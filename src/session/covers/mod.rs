@@ -84,7 +84,7 @@ impl Covers {
         device: OwnedFd,
         covered: Vec<Covered>,
         top: i32,
-        witness: Arc<dyn Witness>,
+        witness: Option<Arc<dyn Witness>>,
     ) -> Self {
         let nodes = nodes::Nodes::new(covered);
         let server = serve::Server::new(device, nodes, who::Who::new(top), witness);

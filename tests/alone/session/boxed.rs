@@ -203,7 +203,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             }
             Ok(Box::new(()))
         }),
-        witness: std::sync::Arc::new(Silent),
+        witness: None,
         on_ready: Box::new(|_| {}),
     };
     match session::run(invocation, config) {
@@ -222,10 +222,4 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             ExitCode::from(e.exit_code())
         }
     }
-}
-
-struct Silent;
-
-impl ccbox::session::covers::Witness for Silent {
-    fn read_denied(&self, _denial: ccbox::session::covers::ReadDenial) {}
 }
