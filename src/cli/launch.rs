@@ -115,7 +115,7 @@ impl Launch<'_> {
                 let sink: Arc<dyn Sink> = self.report.clone();
                 Ok(Box::new(ProxySet::start(self.proxies(doors)?, sink)?))
             }),
-            witness: Arc::new(Reads::new(plan, self.report)),
+            witness: Some(Arc::new(Reads::new(plan, self.report))),
             on_ready: Box::new(|e| {
                 stood.set(true);
                 self.announce_ready(chosen, e);

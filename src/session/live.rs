@@ -78,7 +78,7 @@ pub(super) struct Hooks<'a> {
     pub(super) on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
     /// What the pre-stage hides.
     pub(super) covered: Vec<Covered>,
-    pub(super) witness: Arc<dyn Witness>,
+    pub(super) witness: Option<Arc<dyn Witness>>,
     pub(super) broker: Option<BrokerSetup>,
     pub(super) enforced: Enforced,
 }
@@ -244,7 +244,7 @@ impl Watch<'_> {
                 if report == Report::Covers
                     && let Some(device) = passed.pop()
                 {
-                    let (list, witness) = (covered.clone(), Arc::clone(&witness));
+                    let (list, witness) = (covered.clone(), witness.clone());
                     let top = self.child.as_raw();
                     self.covers = Some(Covers::new(device, list, top, witness));
                 }

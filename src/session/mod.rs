@@ -127,8 +127,8 @@ pub struct SessionConfig<'a> {
     pub broker: Option<BrokerSetup>,
     /// Starts the proxies.
     pub on_listeners: OnListeners<'a>,
-    /// Told of refused reads.
-    pub witness: Arc<dyn covers::Witness>,
+    /// Told of refused reads, where something is hidden.
+    pub witness: Option<Arc<dyn covers::Witness>>,
     /// Called once the sandbox stands, just before the command starts.
     pub on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
 }

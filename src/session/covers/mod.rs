@@ -72,11 +72,6 @@ pub trait Witness: Send + Sync {
     fn read_denied(&self, denial: ReadDenial);
 }
 
-/// A run without covers has nobody to tell.
-impl Witness for () {
-    fn read_denied(&self, _: ReadDenial) {}
-}
-
 /// The covers of a run while they are served: step by step where [`Self::device`] has something to read, and from the start of the
 /// command on by a thread of their own.
 pub(super) struct Covers {
@@ -89,7 +84,7 @@ impl Covers {
         device: OwnedFd,
         covered: Vec<Covered>,
         top: i32,
-        witness: Arc<dyn Witness>,
+        witness: Option<Arc<dyn Witness>>,
     ) -> Self {
         let nodes = nodes::Nodes::new(covered);
         let server = serve::Server::new(device, nodes, who::Who::new(top), witness);

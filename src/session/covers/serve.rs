@@ -19,14 +19,19 @@ pub(super) struct Server {
     device: OwnedFd,
     nodes: Nodes,
     who: Who,
-    witness: Arc<dyn Witness>,
+    witness: Option<Arc<dyn Witness>>,
     /// It is the command that asks: refusals are told.
     told: bool,
     buffer: Vec<u8>,
 }
 
 impl Server {
-    pub(super) fn new(device: OwnedFd, nodes: Nodes, who: Who, witness: Arc<dyn Witness>) -> Self {
+    pub(super) fn new(
+        device: OwnedFd,
+        nodes: Nodes,
+        who: Who,
+        witness: Option<Arc<dyn Witness>>,
+    ) -> Self {
         Self {
             device,
             nodes,
@@ -76,8 +81,8 @@ impl Server {
         if answer.send(&self.device).is_err() {
             return false;
         }
-        if let Some(denial) = denial {
-            self.witness.read_denied(denial);
+        if let Some((denial, witness)) = denial.zip(self.witness.as_ref()) {
+            witness.read_denied(denial);
         }
         true
     }

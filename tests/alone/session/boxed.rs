@@ -265,7 +265,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             }
             Ok(Box::new(()))
         }),
-        witness: std::sync::Arc::new(Silent),
+        witness: None,
         on_ready: Box::new(move |enforced| {
             if announce {
                 eprintln!("ready: {enforced:?}");
@@ -288,10 +288,4 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             ExitCode::from(e.exit_code())
         }
     }
-}
-
-struct Silent;
-
-impl ccbox::session::covers::Witness for Silent {
-    fn read_denied(&self, _denial: ccbox::session::covers::ReadDenial) {}
 }
