@@ -320,7 +320,7 @@ fn listed_cases_have_their_tests() {
     let mut seen = 0;
     for row in list.lines().filter(|l| l.starts_with("| ")) {
         for word in row.split('`').skip(1).step_by(2) {
-            if word.ends_with(".rs") {
+            if Path::new(word).extension().is_some_and(|e| e == "rs") {
                 assert!(
                     root.join(word).exists() || word.starts_with("neighbours"),
                     "{word}"
