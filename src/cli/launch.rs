@@ -109,6 +109,7 @@ impl Launch<'_> {
                 Chosen::Bwrap(_) => plan.state_dirs.clone(),
                 Chosen::None(_) => Vec::new(),
             },
+            broker: None,
             on_listeners: Box::new(|doors| {
                 let sink: Arc<dyn Sink> = self.report.clone();
                 Ok(Box::new(ProxySet::start(self.proxies(doors)?, sink)?))

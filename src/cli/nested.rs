@@ -91,6 +91,7 @@ fn beside(
         listen: Vec::new(),
         keep_fds: args.keep_fd.clone(),
         state_dirs: Vec::new(),
+        broker: None,
         on_listeners: Box::new(|_| Ok(Box::new(()))),
         on_ready: Box::new(|e| {
             report.event(&Event::Ready {

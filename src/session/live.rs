@@ -13,8 +13,9 @@ use nix::unistd::Pid;
 use super::caller::{DefaultAction, Signals, Terminal, default_action};
 use super::errors;
 use super::peers::Peers;
+use super::supervision::Supervision;
 use super::wire::{self, Order, Report};
-use super::{Doors, Enforced, OnListeners, Outcome, SessionError};
+use super::{BrokerSetup, Doors, Enforced, OnListeners, Outcome, SessionError};
 use crate::backend::NetSetup;
 use crate::sys::process::{self, WaitFor, wait};
 use crate::sys::{fds, prctl, signals};
@@ -29,6 +30,8 @@ const ENGINE_WORDS: u64 = 2048;
 pub(super) struct Live {
     pub(super) child: Pid,
     pub(super) control: Option<OwnedFd>,
+    /// Where the command's process hands its listener over, with a floor.
+    pub(super) door: Option<OwnedFd>,
     /// Of a guard: each side sees here that the other is gone.
     pub(super) lifeline: Option<OwnedFd>,
     /// `child` is a guard or keeper, which cleans up when it ends; these are left if it was killed. Without, `child` is
@@ -72,6 +75,7 @@ impl Orphans {
 pub(super) struct Hooks<'a> {
     pub(super) on_listeners: OnListeners<'a>,
     pub(super) on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
+    pub(super) broker: Option<BrokerSetup>,
     pub(super) enforced: Enforced,
 }
 
@@ -81,7 +85,7 @@ impl Live {
         mut self,
         signals: &Signals,
         terminal: Option<Terminal>,
-        hooks: Hooks<'_>,
+        mut hooks: Hooks<'_>,
     ) -> Result<Outcome, SessionError> {
         let control = self
             .control
@@ -97,21 +101,24 @@ impl Live {
             started: false,
             stops: 0,
             served: None,
+            supervision: Supervision::new(self.door.take(), hooks.broker.take()),
             net: hooks.enforced.net,
         };
         let end = watch.until_end(hooks);
         let (terminal, started, net) = (watch.terminal.take(), watch.started, watch.net);
-        let served = watch.served.take();
+        let (served, supervision) = (watch.served.take(), std::mem::take(&mut watch.supervision));
+        let unanswered = supervision.has_failed();
         drop(control);
         self.finish();
-        // Only now, so that the proxies serve as long as there is anybody to be served.
-        drop(served);
+        // Only now, so that proxies and broker serve as long as there is anybody to be served.
+        drop((served, supervision));
         if let Some(terminal) = terminal {
             terminal.hand_back();
         }
         match end? {
             End::Outcome(outcome) => Ok(outcome),
             End::Failed(failure) => Err(errors::describe(&failure, net)),
+            End::Silence if unanswered => Err(errors::unanswered()),
             End::Silence if started => Err(errors::lost("it was killed from outside")),
             End::Silence => Err(errors::engine_failed(&self.engine_words(), net)),
         }
@@ -175,6 +182,8 @@ struct Watch<'a> {
     stops: u32,
     /// What serves the listeners, kept for the length of the run.
     served: Option<Box<dyn Any>>,
+    /// Supervision by the broker.
+    supervision: Supervision,
     net: Option<NetSetup>,
     /// What ccbox started.
     child: Pid,
@@ -184,15 +193,19 @@ impl Watch<'_> {
     fn until_end(&mut self, hooks: Hooks<'_>) -> Result<End, SessionError> {
         let mut on_listeners = Some(hooks.on_listeners);
         let mut ready = Some((hooks.on_ready, hooks.enforced));
+        let mut stands = false;
         loop {
             let timeout = self
                 .deadline
                 .map(|d| d.saturating_duration_since(Instant::now()));
-            let [report, signal, guard] = fds::poll(
+            // The control socket in the place of what is not there changes nothing.
+            let control = self.control.as_fd();
+            let [report, signal, guard, door] = fds::poll(
                 [
-                    self.control.as_fd(),
+                    control,
                     self.signals.as_fd(),
-                    self.lifeline.unwrap_or(self.control).as_fd(),
+                    self.lifeline.map_or(control, AsFd::as_fd),
+                    self.supervision.door().unwrap_or(control),
                 ],
                 timeout,
             )
@@ -227,12 +240,13 @@ impl Watch<'_> {
                     Report::Listeners | Report::Continued => {}
                     Report::Failed(failure) => return Ok(End::Failed(failure)),
                     Report::Ready { landlock_abi } => {
-                        if let Some((on_ready, mut enforced)) = ready.take() {
+                        if let Some((_, enforced)) = &mut ready {
                             enforced.landlock_abi = landlock_abi;
-                            on_ready(&enforced);
                         }
-                        self.started = true;
-                        self.order(Order::Go);
+                        stands = true;
+                    }
+                    Report::Exited(_) | Report::Signalled(_) if !self.started => {
+                        return Err(errors::lost("its first process was killed"));
                     }
                     Report::NotStarted(errno) => {
                         return Ok(End::Outcome(Outcome::NotStarted { errno }));
@@ -244,6 +258,20 @@ impl Watch<'_> {
             } else if guard.hung_up {
                 // Everything that was said before has been heard.
                 return Ok(End::Silence);
+            } else if door.readable && self.supervision.door().is_some() {
+                self.supervision.take(self.child)?;
+            }
+            if stands
+                && self.supervision.complete()
+                && let Some((on_ready, mut enforced)) = ready.take()
+            {
+                enforced.broker = self.supervision.broker();
+                on_ready(&enforced);
+                self.started = true;
+                match enforced.broker {
+                    Some(_) => self.supervision.permit(),
+                    None => self.order(Order::Go),
+                }
             }
             if self.deadline.is_some_and(|d| d <= Instant::now()) {
                 return Ok(End::Outcome(Outcome::Signalled(libc::SIGKILL)));

@@ -16,6 +16,7 @@ mod peers;
 mod premounts;
 mod prestage;
 mod relay;
+mod supervision;
 mod wire;
 
 use std::any::Any;
@@ -31,6 +32,8 @@ use overlays::Layers;
 pub(crate) use overlays::remove as remove_tree;
 
 use crate::backend::{Engine, Invocation, NetSetup};
+use crate::broker::plan::BrokerPlan;
+use crate::broker::supervise::Sink;
 use crate::exit::Failure;
 use crate::proxy::Identify;
 use crate::sys;
@@ -58,6 +61,32 @@ pub struct Enforced {
     pub landlock_abi: i32,
     /// How the network was set up.
     pub net: Option<NetSetup>,
+    /// The creation broker, where the plan has write rules.
+    pub broker: Option<Brokered>,
+}
+
+/// How the creation broker of a run answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Brokered {
+    /// A signal never interrupts a call that is being answered (Linux 5.19).
+    pub uninterrupted: bool,
+}
+
+/// What the creation broker of a run works with.
+#[derive(Clone)]
+pub struct BrokerSetup {
+    /// The rules; the invocation has the floor that goes with them.
+    pub plan: Arc<BrokerPlan>,
+    /// Takes the refusals.
+    pub sink: Arc<dyn Sink>,
+}
+
+impl std::fmt::Debug for BrokerSetup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BrokerSetup")
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The listeners of the child's namespace, and who tells whose a connection to them is.
@@ -82,6 +111,8 @@ pub struct SessionConfig<'a> {
     pub keep_fds: Vec<i32>,
     /// Directories to create 0700 before anything starts.
     pub state_dirs: Vec<std::path::PathBuf>,
+    /// Answers what traps; with a floor in the invocation, and only then.
+    pub broker: Option<BrokerSetup>,
     /// Starts the proxies.
     pub on_listeners: OnListeners<'a>,
     /// Called once the sandbox stands, just before the command starts.
@@ -148,6 +179,7 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
         engine: engine_name(&invocation.engine),
         landlock_abi: 0,
         net: (invocation.engine != Engine::None).then_some(config.net),
+        broker: None,
     };
     let launch = Launch {
         net: config.net,
@@ -156,12 +188,19 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
         mask: signals.mask,
         ignored: signals.ignored,
     };
+    if invocation.inner.floor.is_some() != config.broker.is_some() {
+        // Without the other each would be a weaker sandbox than the plan's.
+        return Err(SessionError::new(
+            "cannot hold the write rules: floor and supervisor go together",
+        ));
+    }
     let live = launch::start(invocation, &launch)?;
     // Not before the fork: the id maps of the new user namespace are files of the process' owner.
     sys::prctl::set_dumpable(false).map_err(errors::resources)?;
     let hooks = Hooks {
         on_listeners: config.on_listeners,
         on_ready: config.on_ready,
+        broker: config.broker,
         enforced,
     };
     live.run(&signals, terminal, hooks)
