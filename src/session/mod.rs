@@ -3,6 +3,7 @@
 mod caller;
 mod confine;
 pub mod diagnose;
+mod early;
 mod errors;
 pub mod fds;
 mod handover;
@@ -24,6 +25,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use caller::{Signals, Terminal};
+pub use early::Early;
 use launch::Launch;
 pub use live::GRACE;
 use live::Hooks;
@@ -82,6 +84,8 @@ pub struct SessionConfig<'a> {
     pub keep_fds: Vec<i32>,
     /// Directories to create 0700 before anything starts.
     pub state_dirs: Vec<std::path::PathBuf>,
+    /// A pre-stage that waits already, for [`NetSetup::PreStage`].
+    pub early: Option<Early>,
     /// Starts the proxies.
     pub on_listeners: OnListeners<'a>,
     /// Called once the sandbox stands, just before the command starts.
@@ -131,6 +135,10 @@ impl Failure for SessionError {
 ///
 /// Afterwards every catchable signal stays blocked; end the process, or [`die_as`].
 pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outcome, SessionError> {
+    // One that is not needed ends here, before anybody counts the children of this process.
+    let early = config.early.filter(|_| {
+        config.net == NetSetup::PreStage && matches!(invocation.engine, Engine::Bwrap { .. })
+    });
     let inherited = fds::inherited(
         &invocation.inner.argv,
         &invocation.inner.env,
@@ -156,7 +164,7 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
         mask: signals.mask,
         ignored: signals.ignored,
     };
-    let live = launch::start(invocation, &launch)?;
+    let live = launch::start(invocation, &launch, early)?;
     // Not before the fork: the id maps of the new user namespace are files of the process' owner.
     sys::prctl::set_dumpable(false).map_err(errors::resources)?;
     let hooks = Hooks {

@@ -51,6 +51,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let mut pins = Vec::new();
     let mut serve = false;
     let mut extra = Vec::new();
+    let mut early = None;
     let mut premounts = Vec::new();
     let mut guest = Vec::new();
     let mut args = args.into_iter();
@@ -59,6 +60,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         let mut value = || args.next().expect("value");
         match arg.to_str().unwrap() {
             "--" => break args.collect(),
+            "--early" => early = session::Early::start(),
             "--inner" => net = NetSetup::Inner,
             "--host" => net = NetSetup::Host,
             "--none" => engine = Engine::None,
@@ -180,6 +182,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let config = SessionConfig {
         net,
         listen: vec![3128],
+        early,
         keep_fds,
         state_dirs: Vec::new(),
         on_listeners: Box::new(move |listeners| {
