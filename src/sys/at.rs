@@ -60,6 +60,8 @@ pub struct Look {
     pub device: (u32, u32),
     /// Names.
     pub links: u32,
+    /// Bytes.
+    pub size: u64,
     /// The mount it was found on.
     pub mount: u64,
     /// It is the root of that mount.
@@ -112,6 +114,7 @@ pub fn look(dir: BorrowedFd<'_>, name: &CStr) -> Result<Look, Errno> {
         | libc::STATX_UID
         | libc::STATX_INO
         | libc::STATX_NLINK
+        | libc::STATX_SIZE
         | libc::STATX_MNT_ID;
     let mut found = std::mem::MaybeUninit::<libc::statx>::zeroed();
     // SAFETY: statx reads a NUL-terminated path and writes one `struct statx`; both outlive the call.
@@ -138,6 +141,7 @@ pub fn look(dir: BorrowedFd<'_>, name: &CStr) -> Result<Look, Errno> {
         ino: found.stx_ino,
         device: (found.stx_dev_major, found.stx_dev_minor),
         links: found.stx_nlink,
+        size: found.stx_size,
         mount: found.stx_mnt_id,
         mount_root: found.stx_attributes & mount_root != 0,
     })

@@ -4,14 +4,37 @@
 //! re-parent in the covered trees, so a call that is answered with "continue" can do no more than that domain lets it;
 //! whatever it may do is done here, on descriptors, by a process with the same user and without capabilities.
 
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::sync::Arc;
+mod act;
+mod areas;
+mod caller;
+mod denial;
+mod facts;
+mod judge;
+mod magic;
+mod pending;
+mod place;
+mod read_only;
+mod resolve;
+mod subtree;
+mod workers;
 
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::{Arc, RwLock};
+
+use nix::errno::Errno;
 use nix::unistd::Pid;
 
+use super::decide::RuleSet;
 use super::plan::BrokerPlan;
 use crate::exit::Failure;
+use areas::Areas;
+use caller::Caller;
+use denial::Denied;
+use resolve::Walk;
+pub use workers::Supervisor;
 
 /// What the inner stage hands over.
 #[derive(Debug)]
@@ -68,13 +91,27 @@ pub enum Cause {
 
 /// Why there is no supervisor.
 #[derive(Debug, thiserror::Error)]
-pub enum BrokerError {}
+pub enum BrokerError {
+    /// The kernel's side of the notifications.
+    #[error("cannot receive notifications of the filter: {}", crate::exit::reason(.0))]
+    Notifications(#[source] io::Error),
+    /// The sandbox's root cannot be used.
+    #[error("cannot use the root of the sandbox: {}", crate::exit::reason(.0))]
+    Root(#[source] io::Error),
+    /// A path of the plan cannot be found inside.
+    #[error("cannot find `{}` in the sandbox: {}", path.display(), crate::exit::reason(source))]
+    Area {
+        /// Path inside.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A worker could not be made, or not be deprived of its rights.
+    #[error("cannot start a worker of the broker: {}", crate::exit::reason(.0))]
+    Worker(#[source] io::Error),
+}
 
 impl Failure for BrokerError {}
-
-/// The running supervisor. Dropping it joins nothing that could block.
-#[derive(Debug)]
-pub struct Supervisor {}
 
 /// Starts the workers; they end when the sandbox does.
 pub fn start(
@@ -82,6 +119,83 @@ pub fn start(
     door: Door,
     sink: Arc<dyn Sink>,
 ) -> Result<Supervisor, BrokerError> {
-    let _ = (plan, door, sink);
-    Ok(Supervisor {})
+    let areas = Areas::new(plan, door.root.as_fd())?;
+    let bytes = |path: &PathBuf| path.as_os_str().as_bytes().to_vec();
+    let trees = plan.trees.iter().map(|tree| TreePaths {
+        guest: bytes(&tree.guest),
+        host: bytes(&tree.host),
+    });
+    workers::start(Broker {
+        listener: door.listener,
+        root: door.root,
+        child: door.child,
+        set: plan.rule_set(),
+        areas,
+        trees: trees.collect(),
+        lock: RwLock::new(()),
+        protected_links: protected_links(),
+        sink,
+    })
+}
+
+/// `fs.protected_symlinks`; on where it cannot be read.
+fn protected_links() -> bool {
+    std::fs::read("/proc/sys/fs/protected_symlinks").map_or(true, |text| text.trim_ascii() != b"0")
+}
+
+/// What all workers share.
+struct Broker {
+    listener: OwnedFd,
+    root: OwnedFd,
+    child: Pid,
+    set: RuleSet,
+    areas: Areas,
+    trees: Vec<TreePaths>,
+    /// Shared by operations on entries, taken alone by those that move directories or depend on more than one entry.
+    lock: RwLock<()>,
+    protected_links: bool,
+    sink: Arc<dyn Sink>,
+}
+
+impl std::fmt::Debug for Broker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Broker")
+            .field("child", &self.child)
+            .field("areas", &self.areas)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Broker {
+    fn walk<'w>(&'w self, caller: &'w Caller<'w>) -> Walk<'w> {
+        Walk::new(caller, self.root.as_fd(), &self.areas, self.protected_links)
+    }
+}
+
+/// The two paths of a covered tree.
+#[derive(Debug)]
+struct TreePaths {
+    guest: Vec<u8>,
+    host: Vec<u8>,
+}
+
+/// Why a call does not go its plain way.
+#[derive(Debug)]
+enum Stop {
+    /// The caller gets this.
+    Errno(Errno),
+    /// Refused and to be reported; the caller gets EACCES.
+    Denied(Box<Denied>),
+    /// It must be done again under the exclusive lock.
+    Exclusive,
+    /// Something changed between two looks: from the start.
+    Again,
+    /// The path leads through another process.
+    Foreign,
+}
+
+impl From<Errno> for Stop {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
 }

@@ -330,6 +330,48 @@ fn looks_do_not_follow_and_do_not_wait() {
     assert_eq!(look::list(&dir, "l").unwrap(), look::Listing::Unusual);
 }
 
+/// `git sparse-checkout` turns a second file of settings on: not where one holds what runs something.
+#[test]
+fn worktree_settings_that_run_something_are_not_turned_on() {
+    const ON: &str = "[core]\n\tbare = false\n[extensions]\n\tworktreeConfig = true\n";
+    const SPARSE: &str = "[core]\n\tsparseCheckout = true\n";
+    type Plant = fn(&Tree);
+    let plants: [(bool, Plant); 8] = [
+        (true, |_| {}),
+        (true, |t| t.write(".git/config.worktree", SPARSE)),
+        (true, |t| {
+            t.write(".git/worktrees/a/config.worktree", SPARSE);
+        }),
+        (true, |t| t.write(".git/worktrees/file", "")),
+        (false, |t| t.write(".git/config.worktree", EVIL)),
+        (false, |t| {
+            t.write("x", SPARSE);
+            symlink("../x", t.path(".git/config.worktree")).unwrap();
+        }),
+        (false, |t| {
+            t.write(".git/worktrees/a/HEAD", "");
+            t.write(".git/worktrees/b/config.worktree", EVIL);
+        }),
+        (false, |t| {
+            t.write("y/HEAD", "");
+            fs::create_dir(t.path(".git/worktrees")).unwrap();
+            symlink("../../y", t.path(".git/worktrees/a")).unwrap();
+        }),
+    ];
+    for (n, (ok, plant)) in plants.into_iter().enumerate() {
+        for (old, new) in [(SAFE, ON), (ON, SAFE)] {
+            let tree = tree(old, new);
+            plant(&tree);
+            if ok {
+                done(tree.config(".git"));
+            } else {
+                refused(tree.config(".git"), "extensions.worktreeconfig=true");
+            }
+            assert_eq!(tree.read(".git/config") == new, ok, "{n}");
+        }
+    }
+}
+
 /// Every kind of repository of every installed git: git writes a change, the gate installs it, git reads it.
 #[test]
 fn what_git_writes_is_installed_and_read_by_git() {
