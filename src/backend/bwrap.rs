@@ -93,45 +93,56 @@ pub fn words(mount: &Mount, devices: bool) -> Vec<EngineArg> {
     args.0
 }
 
-/// The mounts, for the pre-stage and, in and below /proc, for bubblewrap. Caches first: they are bound like anything else.
+/// The mounts, for the pre-stage and, in and below /proc, for bubblewrap.
 fn premounts(plan: &Plan, args: &mut Args) -> Vec<PreMount> {
+    let of_proc = |mount: &Mount| mount.dst().starts_with(PROC);
+    for mount in plan.mounts.iter().filter(|m| of_proc(m)) {
+        args.mount(mount, devices(mount, plan.fs_disabled));
+    }
+    staged(&plan.mounts, plan.fs_disabled, |mount| !of_proc(mount))
+}
+
+/// The mounts that are `here` to be made, for the pre-stage. Caches first: they are bound like anything else.
+pub(super) fn staged(
+    mounts: &[Mount],
+    whole_host: bool,
+    here: impl Fn(&Mount) -> bool,
+) -> Vec<PreMount> {
     let mut caches = Vec::new();
     let mut guest = Vec::new();
     let mut put = |mount: Mount| {
         guest.push(PreMount::Guest {
-            devices: devices(&mount, plan.fs_disabled),
+            devices: devices(&mount, whole_host),
             mount,
         });
     };
-    for mount in &plan.mounts {
-        if mount.dst().starts_with(PROC) {
-            args.mount(mount, devices(mount, plan.fs_disabled));
-            if let Mount::Proc { dst } = mount {
-                // bubblewrap could not make a mount point in what is read-only by then.
-                let (dst, mode) = (dst.clone(), 0o755);
-                put(Mount::Dir { dst, mode });
+    for mount in mounts {
+        match mount {
+            mount if !here(mount) => {
+                if let Mount::Proc { dst } = mount {
+                    // bubblewrap could not make a mount point in what is read-only by then.
+                    let (dst, mode) = (dst.clone(), 0o755);
+                    put(Mount::Dir { dst, mode });
+                }
             }
-            continue;
-        }
-        if let Mount::Overlay {
-            lower,
-            upper,
-            work,
-            dst,
-        } = mount
-        {
-            // Beside its layers: on the cache itself it would also stand between the host and what a grant shows of it.
-            let merged = upper.with_file_name("merged");
-            caches.push(PreMount::Overlay(OverlayMount {
-                lowers: vec![lower.clone()],
-                upper: upper.clone(),
-                work: work.clone(),
-                at: merged.clone(),
-            }));
-            let (src, dst) = (merged, dst.clone());
-            put(Mount::State { src, dst });
-        } else {
-            put(mount.clone());
+            Mount::Overlay {
+                lower,
+                upper,
+                work,
+                dst,
+            } => {
+                // Beside its layers: on the cache itself it would also stand between the host and what a grant shows of it.
+                let merged = upper.with_file_name("merged");
+                caches.push(PreMount::Overlay(OverlayMount {
+                    lowers: vec![lower.clone()],
+                    upper: upper.clone(),
+                    work: work.clone(),
+                    at: merged.clone(),
+                }));
+                let (src, dst) = (merged, dst.clone());
+                put(Mount::State { src, dst });
+            }
+            mount => put(mount.clone()),
         }
     }
     caches.extend(guest);
@@ -169,7 +180,7 @@ fn inside_empty_cache(mount: &Mount, caches: &[PathBuf]) -> bool {
     caches.iter().any(|p| dst.starts_with(p))
 }
 
-fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
+pub(super) fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
     InnerPlan {
         argv: plan.argv.clone(),
         env: plan.env.clone(),

@@ -1,5 +1,6 @@
 //! Renders a plan for one engine: argv, descriptors, environment. Pure.
 
+pub mod builtin;
 pub mod bwrap;
 pub mod none;
 
@@ -20,7 +21,7 @@ pub const STAGE: &str = "/dev";
 pub struct Invocation {
     /// The engine.
     pub engine: Engine,
-    /// Argument vector of the engine after its program name, without `--args`; empty for `none`.
+    /// Argument vector of the engine after its program name, without `--args`; empty where no program is run.
     pub args: Vec<EngineArg>,
     /// What the inner stage does.
     pub inner: InnerPlan,
@@ -45,7 +46,7 @@ pub enum EngineArg {
 pub enum PreMount {
     /// A cache, on a host path; the child's file system takes it from there.
     Overlay(OverlayMount),
-    /// A mount of the child's file system, as planned; no cache and nothing of /proc.
+    /// A mount of the child's file system, as planned; no cache, and of /proc something only for [`Engine::Builtin`].
     Guest {
         /// Any other mount.
         mount: Mount,
@@ -89,6 +90,8 @@ pub enum Engine {
         /// As `bwrap --version` prints it, where known.
         version: Option<String>,
     },
+    /// The pre-stage is the sandbox itself: it enters the file system it has built and stays as pid 1.
+    Builtin,
     /// No isolation.
     None,
 }

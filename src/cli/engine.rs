@@ -9,11 +9,13 @@ use crate::host::Platform;
 use crate::host::bwrap::{self, Missing};
 use crate::host::probe::observe::OsRelease;
 use crate::host::probe::{install_hint, microvm_missing};
-use crate::policy::{BackendChoice, EngineChoice, Policy, SandboxMode};
+use crate::policy::{BackendChoice, EngineChoice, NetworkMode, Policy, SandboxMode};
 
 /// The chosen backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Chosen {
+    /// ccbox makes the sandbox itself; bubblewrap at this path where the host does not let it and nobody insisted.
+    Builtin(Option<PathBuf>),
     /// bubblewrap at a fixed path.
     Bwrap(PathBuf),
     /// Nothing isolates; the line says why, and `-q` does not drop it.
@@ -24,7 +26,7 @@ impl Chosen {
     /// As in `CCBOX_BACKEND` and the handle document.
     pub(super) fn backend(&self) -> &'static str {
         match self {
-            Self::Bwrap(_) => "native",
+            Self::Builtin(_) | Self::Bwrap(_) => "native",
             Self::None(_) => "none",
         }
     }
@@ -56,19 +58,24 @@ impl Offer {
         }
     }
 
-    /// Why the native backend cannot start, in words, with the next step.
-    fn obstacle(&self) -> Option<UsageError> {
-        let system = match self.platform {
+    /// Why no native backend can start on this system.
+    fn system(&self) -> Option<UsageError> {
+        let why = match self.platform {
             Platform::Linux | Platform::Wsl2 => None,
             Platform::Wsl1 => Some("WSL1 has no namespaces"),
             Platform::Macos => Some("the Seatbelt engine is not supported yet"),
             Platform::Other => Some("this system has no supported sandbox"),
         };
-        if let Some(why) = system {
-            return Some(UsageError {
-                message: why.to_owned(),
-                hint: None,
-            });
+        why.map(|why| UsageError {
+            message: why.to_owned(),
+            hint: None,
+        })
+    }
+
+    /// Why bubblewrap cannot start, in words, with the next step.
+    fn obstacle(&self) -> Option<UsageError> {
+        if let Some(why) = self.system() {
+            return Some(why);
         }
         let message = match &self.bwrap {
             Ok(_) => return None,
@@ -103,17 +110,22 @@ pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
         }
         BackendChoice::Auto | BackendChoice::Native => {}
     }
-    let engine = match policy.engine {
-        EngineChoice::Auto | EngineChoice::Bwrap => None,
-        EngineChoice::Builtin => Some("builtin"),
-        EngineChoice::Landlock => Some("landlock"),
+    // Without a network namespace the pre-stage does not make the mounts.
+    let open = policy.net.mode == NetworkMode::Open;
+    let not_yet = |what: &str| UsageError {
+        hint: Some("`--engine bwrap`".to_owned()),
+        ..UsageError::not_yet(what)
     };
-    if let Some(name) = engine {
-        return Err(UsageError {
-            hint: Some("`--engine bwrap`".to_owned()),
-            ..UsageError::not_yet(&format!("engine `{name}`"))
+    match policy.engine {
+        EngineChoice::Landlock => return Err(not_yet("engine `landlock`").into()),
+        EngineChoice::Builtin if open => {
+            return Err(not_yet("engine `builtin` with an open network").into());
         }
-        .into());
+        EngineChoice::Builtin if offer.system().is_none() => return Ok(Chosen::Builtin(None)),
+        EngineChoice::Auto if !open && offer.system().is_none() => {
+            return Ok(Chosen::Builtin(offer.bwrap.clone().ok()));
+        }
+        EngineChoice::Auto | EngineChoice::Builtin | EngineChoice::Bwrap => {}
     }
     match (&offer.bwrap, offer.obstacle()) {
         (Ok(path), None) => Ok(Chosen::Bwrap(path.clone())),

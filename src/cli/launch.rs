@@ -14,7 +14,7 @@ use super::{Fault, diagnose, enforced, render, rooms};
 use nix::sys::signal::SigSet;
 
 use crate::backend::bwrap::proxy_port;
-use crate::backend::{Invocation, NetSetup};
+use crate::backend::{Engine, Invocation, NetSetup};
 use crate::policy::SandboxMode;
 use crate::proxy::{ProxyConfig, ProxySet};
 use crate::report::event::{Event, Handle, State};
@@ -54,9 +54,10 @@ impl Launch<'_> {
             stood: false,
         }) = &result
             && let Some(other) = error.retry
+            && let Some(chosen) = next(chosen)
         {
             restore();
-            result = self.attempt(chosen, other);
+            result = self.attempt(&chosen, other);
         }
         match result {
             Ok(outcome) => Ok(outcome),
@@ -97,8 +98,11 @@ impl Launch<'_> {
         };
         let invocation = self.invocation(chosen, net);
         if self.report.verbosity() >= Verbosity::Debug {
-            self.report
-                .debug(&format!("backend: {}", render::argv(&invocation)));
+            let line = match &invocation.engine {
+                Engine::Builtin => "builtin".to_owned(),
+                Engine::Bwrap { .. } | Engine::None => render::argv(&invocation),
+            };
+            self.report.debug(&format!("backend: {line}"));
             for line in render::premounts(&invocation) {
                 self.report.debug(&format!("before the backend: {line}"));
             }
@@ -110,7 +114,7 @@ impl Launch<'_> {
             early: self.early.take(),
             keep_fds: self.keep_fds.to_vec(),
             state_dirs: match chosen {
-                Chosen::Bwrap(_) => plan.state_dirs.clone(),
+                Chosen::Builtin(_) | Chosen::Bwrap(_) => plan.state_dirs.clone(),
                 Chosen::None(_) => Vec::new(),
             },
             broker: None,
@@ -138,7 +142,7 @@ impl Launch<'_> {
             NetSetup::PreStage | NetSetup::Inner => rooms::proxy_env(self.ready),
             NetSetup::Host => Changes::default(),
         };
-        let private_tmp = matches!(chosen, Chosen::Bwrap(_)) && !plan.fs_disabled;
+        let private_tmp = !matches!(chosen, Chosen::None(_)) && !plan.fs_disabled;
         let own_choice = policy.env.set.iter().any(|e| e.value.0 == "TMPDIR");
         let marks = Marks {
             backend: chosen.backend(),
@@ -165,7 +169,7 @@ impl Launch<'_> {
 
     fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
         let words = enforced::words(&self.ready.plan, chosen, e);
-        if let Chosen::Bwrap(_) = chosen {
+        if let Chosen::Builtin(_) | Chosen::Bwrap(_) = chosen {
             let line = format!("sandbox ON ({}, {})", chosen.backend(), e.engine);
             self.report.verbose(&line);
         }
@@ -182,6 +186,15 @@ impl Launch<'_> {
                 details: words,
             },
         });
+    }
+}
+
+/// With which engine the weaker network set-up may work.
+fn next(chosen: &Chosen) -> Option<Chosen> {
+    match chosen {
+        Chosen::Builtin(bwrap) => bwrap.clone().map(Chosen::Bwrap),
+        Chosen::Bwrap(_) => Some(chosen.clone()),
+        Chosen::None(_) => None,
     }
 }
 

@@ -5,7 +5,10 @@ use std::path::Path;
 
 use super::context::Prepared;
 use super::engine::Chosen;
-use crate::backend::{Engine, EngineArg, Invocation, Mount, NetSetup, PreMount, bwrap, none};
+use crate::backend::{
+    Engine, EngineArg, Invocation, Mount, NetSetup, PreMount, builtin, bwrap, none,
+};
+use crate::host::bwrap::PLACES;
 use crate::host::probe::observe::bwrap_version;
 use crate::policy::NetworkMode;
 use crate::report::text::{shell_line, shell_quote};
@@ -22,6 +25,7 @@ pub(super) fn invocation(
 ) -> Invocation {
     match chosen {
         Chosen::None(_) => none::render(&ready.plan),
+        Chosen::Builtin(_) => builtin::render(&ready.plan),
         Chosen::Bwrap(program) => {
             let mut out = bwrap::render(&ready.plan, &ready.host, program, net);
             // A process of its own: only for those who asked what is enforced.
@@ -36,7 +40,9 @@ pub(super) fn invocation(
 /// How the network of a run is set up first; the session falls back where the host allows less.
 pub(super) fn net_setup(chosen: &Chosen, mode: NetworkMode) -> NetSetup {
     match (chosen, mode) {
-        (Chosen::Bwrap(_), NetworkMode::Filtered | NetworkMode::Off) => NetSetup::PreStage,
+        (Chosen::Builtin(_), _) | (Chosen::Bwrap(_), NetworkMode::Filtered | NetworkMode::Off) => {
+            NetSetup::PreStage
+        }
         (Chosen::Bwrap(_), NetworkMode::Open) | (Chosen::None(_), _) => NetSetup::Host,
     }
 }
@@ -50,12 +56,22 @@ pub(super) fn printed_setup(chosen: &Chosen, mode: NetworkMode) -> NetSetup {
     }
 }
 
-/// The command line of `--dry-run`, one line, for bash.
+/// The command line of `--dry-run`, one line, for bash: bubblewrap's also where ccbox makes the same mounts itself.
 pub(super) fn command_line(ready: &Prepared, chosen: &Chosen) -> String {
+    let chosen = &printed(chosen);
     let net = printed_setup(chosen, ready.plan.network.mode);
     let mut line = argv(&invocation(ready, chosen, net, false));
     line.push('\n');
     line
+}
+
+/// The engine whose command line says what the chosen one does.
+pub(super) fn printed(chosen: &Chosen) -> Chosen {
+    match chosen {
+        Chosen::Builtin(Some(path)) => Chosen::Bwrap(path.clone()),
+        Chosen::Builtin(None) => Chosen::Bwrap(PLACES.first().copied().unwrap_or("bwrap").into()),
+        Chosen::Bwrap(_) | Chosen::None(_) => chosen.clone(),
+    }
 }
 
 /// The engine's command line, shell-quoted. What the session hands over on descriptors becomes a redirection, and the command

@@ -7,7 +7,6 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -16,7 +15,7 @@ use nix::sched::CloneFlags;
 use nix::unistd::{Pid, getgid, getuid};
 use serde::{Deserialize, Serialize};
 
-use super::prestage::{self, PreStage};
+use super::prestage::{self, Becomes, PreStage};
 use super::wire::{SetupFailure, Step};
 use crate::backend::{NetSetup, PreMount};
 use crate::exit;
@@ -34,12 +33,10 @@ pub struct Early {
 
 #[derive(Serialize, Deserialize)]
 struct Orders<'a> {
-    program: CString,
-    argv: Vec<CString>,
+    becomes: Cow<'a, Becomes>,
     listen: Cow<'a, [u16]>,
     premounts: Cow<'a, [PreMount]>,
     inherit: Vec<RawFd>,
-    stderr: RawFd,
     /// Numbers of the descriptors in the packet, from the second on.
     numbers: Vec<RawFd>,
 }
@@ -78,12 +75,10 @@ impl Early {
         passed: &[RawFd],
     ) -> io::Result<(Pid, OwnedFd)> {
         let orders = Orders {
-            program: stage.program.clone(),
-            argv: stage.argv.clone(),
+            becomes: Cow::Borrowed(&stage.becomes),
             listen: Cow::Borrowed(&stage.listen),
             premounts: Cow::Borrowed(&stage.premounts),
             inherit: stage.inherit.clone(),
-            stderr: stage.stderr,
             numbers: passed.to_vec(),
         };
         let orders = postcard::to_stdvec(&orders).map_err(io::Error::other)?;
@@ -140,14 +135,12 @@ fn wait_for_orders(control: &OwnedFd, ids: (u32, u32)) -> Result<Infallible, Set
         .map_err(descriptors)?;
     fds::renumber(passed, &orders.numbers).map_err(descriptors)?;
     let stage = PreStage {
-        program: orders.program,
-        argv: orders.argv,
+        becomes: orders.becomes.into_owned(),
         net,
         namespaced: true,
         listen: orders.listen,
         premounts: orders.premounts,
         inherit: orders.inherit,
-        stderr: orders.stderr,
         ids,
     };
     stage.become_engine(control)

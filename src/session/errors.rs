@@ -85,6 +85,7 @@ pub(super) fn describe(failure: &SetupFailure, net: Option<NetSetup>) -> Session
         }
         Step::Cover => format!("cannot hide `{object}` from the sandbox: {why}"),
         Step::Mount => format!("cannot mount `{object}` in the sandbox: {why}"),
+        Step::Root => format!("cannot enter the sandbox's file system: {why}"),
         Step::Privileges => format!("cannot drop privileges: {why}"),
         Step::Descriptors => format!("cannot pass descriptors on: {why}"),
         Step::Engine => return engine_missing(&object, errno),
@@ -104,12 +105,22 @@ pub(super) fn describe(failure: &SetupFailure, net: Option<NetSetup>) -> Session
         Step::Fork => format!("cannot start a process in the sandbox: {why}"),
     };
     let mut error = SessionError::new(message);
+    if failure.step == Step::Mount
+        && failure.object == "/proc"
+        && let Some(cause) = diagnose::engine()
+    {
+        error = cause;
+    }
     if matches!(
         failure.step,
         Step::PrivateMounts | Step::Cover | Step::Mount
     ) {
         // bubblewrap may be allowed to mount where the pre-stage is not, and manages without calls from after Linux 5.2.
         error.retry = net.and_then(|net| retry(failure.errno, net));
+    }
+    if failure.step == Step::Root {
+        // Not from the initial root file system (pivot_root(2)); bubblewrap has another one between.
+        error.retry = net.filter(|net| *net == NetSetup::PreStage);
     }
     if matches!(failure.step, Step::IdMaps | Step::Loopback) {
         // AppArmor lets an unconfined program make the namespace and takes its rights in it (Ubuntu 24.04).

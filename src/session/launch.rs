@@ -17,8 +17,8 @@ use super::fds::Inherited;
 use super::handover::{self, Facts};
 use super::inner::{self, Scope};
 use super::live::{Live, Orphans};
-use super::prestage::{self, PreStage};
-use crate::backend::{Engine, EngineArg, Invocation, NetSetup};
+use super::prestage::{self, Becomes, PreStage};
+use crate::backend::{Engine, EngineArg, InnerPlan, Invocation, NetSetup};
 use crate::exit;
 use crate::sys::process::{Forked, exit_now, fork_into};
 use crate::sys::signals::SignalSet;
@@ -50,7 +50,8 @@ pub(super) fn start(
     };
     match invocation.engine.clone() {
         Engine::None => direct(&invocation, launch),
-        Engine::Bwrap { program, .. } => engine(invocation, &program, launch, early),
+        Engine::Builtin => engine(invocation, None, launch, early),
+        Engine::Bwrap { program, .. } => engine(invocation, Some(&program), launch, early),
     }
 }
 
@@ -84,9 +85,10 @@ fn direct(invocation: &Invocation, launch: &Launch<'_>) -> Result<Live, SessionE
     }
 }
 
+/// An engine with namespaces: bubblewrap at `program`, or the pre-stage itself.
 fn engine(
     invocation: Invocation,
-    program: &Path,
+    program: Option<&Path>,
     launch: &Launch<'_>,
     early: Option<Early>,
 ) -> Result<Live, SessionError> {
@@ -104,28 +106,21 @@ fn engine(
         .and_then(Early::control_number)
         .or(pair.as_ref().map(|(_, theirs)| theirs.as_raw_fd()))
         .ok_or_else(|| errors::lost("no control socket"))?;
-    let exe = fds::self_executable().map_err(errors::resources)?;
-    let caller_stderr = fds::duplicate(io::stderr()).map_err(errors::resources)?;
-    let engine_stderr = fds::memory_file(c"engine-stderr", b"").map_err(errors::resources)?;
-
-    let rendered =
-        EngineArgs::render(&invocation.args, exe.as_raw_fd()).map_err(errors::resources)?;
-    let options = fds::memory_file(c"arguments", &rendered.options).map_err(errors::resources)?;
-    let facts = Facts {
+    let facts = |stderr| Facts {
         control,
         door: far_door.as_ref().map(AsRawFd::as_raw_fd),
-        stderr: caller_stderr.as_raw_fd(),
+        stderr,
         mask: launch.mask,
         listen_pid: launch.inherited.listen,
     };
-    let handover = handover::pack(invocation.inner, facts).map_err(errors::resources)?;
-    let handover = fds::memory_file(c"plan", &handover).map_err(errors::resources)?;
-
-    let argv = command_line(program, &options, &rendered.command, &handover)
-        .map_err(|e| errors::resources(e.into()))?;
-    let made: Vec<RawFd> = [&exe, &caller_stderr, &options, &handover]
-        .into_iter()
-        .chain(&rendered.data)
+    let prepared = match program {
+        None => Prepared::init(invocation.inner, facts(2)),
+        Some(program) => Prepared::engine(program, &invocation.args, invocation.inner, facts),
+    }
+    .map_err(errors::resources)?;
+    let made: Vec<RawFd> = prepared
+        .files
+        .iter()
         .chain(&far_door)
         .map(AsRawFd::as_raw_fd)
         .collect();
@@ -133,21 +128,19 @@ fn engine(
     inherit.push(control);
     inherit.extend(&launch.inherited.keep);
 
+    let engine_stderr = prepared.stderr;
     let mut stage = PreStage {
-        program: CString::new(program.as_os_str().as_bytes())
-            .map_err(|_| errors::resources(Errno::EINVAL.into()))?,
-        argv,
+        becomes: prepared.becomes,
         net: launch.net,
         namespaced: launch.net != NetSetup::Inner,
         listen: launch.listen.into(),
         premounts: (&invocation.premounts).into(),
         inherit,
-        stderr: engine_stderr.as_raw_fd(),
         ids: (getuid().as_raw(), getgid().as_raw()),
     };
     if let Some(early) = early {
         let mut passed = made;
-        passed.push(engine_stderr.as_raw_fd());
+        passed.extend(engine_stderr.as_ref().map(AsRawFd::as_raw_fd));
         let (child, ours) = early.order(&stage, &passed).map_err(errors::resources)?;
         return Ok(Live {
             child,
@@ -155,7 +148,7 @@ fn engine(
             door,
             lifeline: None,
             orphans: None,
-            engine_stderr: Some(engine_stderr),
+            engine_stderr,
         });
     }
     let (ours, theirs) = pair.ok_or_else(|| errors::lost("no control socket"))?;
@@ -170,7 +163,7 @@ fn engine(
                     door,
                     lifeline: None,
                     orphans: None,
-                    engine_stderr: Some(engine_stderr),
+                    engine_stderr,
                 });
             }
             Ok(Forked::Child) => {
@@ -193,12 +186,62 @@ fn engine(
             door,
             lifeline: Some(lifeline),
             orphans: Some(orphans),
-            engine_stderr: Some(engine_stderr),
+            engine_stderr,
         }),
         Forked::Child => {
             drop((ours, door, lifeline));
             prestage::guard(&stage, &theirs, &watched)
         }
+    }
+}
+
+/// What the pre-stage becomes, and the descriptors that takes.
+struct Prepared {
+    becomes: Becomes,
+    files: Vec<OwnedFd>,
+    /// Takes what the engine says.
+    stderr: Option<OwnedFd>,
+}
+
+impl Prepared {
+    /// The pre-stage itself is pid 1.
+    fn init(plan: InnerPlan, facts: Facts) -> io::Result<Self> {
+        let plan = fds::memory_file(c"plan", &handover::pack(plan, facts)?)?;
+        Ok(Self {
+            becomes: Becomes::Init {
+                plan: plan.as_raw_fd(),
+            },
+            files: vec![plan],
+            stderr: None,
+        })
+    }
+
+    /// bubblewrap, which executes the inner stage. `facts` are told where the caller's standard error is.
+    fn engine(
+        program: &Path,
+        args: &[EngineArg],
+        plan: InnerPlan,
+        facts: impl FnOnce(RawFd) -> Facts,
+    ) -> io::Result<Self> {
+        let exe = fds::self_executable()?;
+        let caller_stderr = fds::duplicate(io::stderr())?;
+        let stderr = fds::memory_file(c"engine-stderr", b"")?;
+        let rendered = EngineArgs::render(args, exe.as_raw_fd())?;
+        let options = fds::memory_file(c"arguments", &rendered.options)?;
+        let plan = handover::pack(plan, facts(caller_stderr.as_raw_fd()))?;
+        let plan = fds::memory_file(c"plan", &plan)?;
+        let becomes = Becomes::Engine {
+            program: CString::new(program.as_os_str().as_bytes())?,
+            argv: command_line(program, &options, &rendered.command, &plan)?,
+            stderr: stderr.as_raw_fd(),
+        };
+        let mut files = vec![exe, caller_stderr, options, plan];
+        files.extend(rendered.data);
+        Ok(Self {
+            becomes,
+            files,
+            stderr: Some(stderr),
+        })
     }
 }
 

@@ -126,6 +126,9 @@ impl Live {
             End::Failed(failure) => Err(errors::describe(&failure, net)),
             End::Silence if unanswered => Err(errors::unanswered()),
             End::Silence if started => Err(errors::lost("it was killed from outside")),
+            End::Silence if self.engine_stderr.is_none() => {
+                Err(errors::lost("its first process was killed"))
+            }
             End::Silence => Err(errors::engine_failed(&self.engine_words(), net)),
         }
     }

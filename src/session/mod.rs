@@ -181,9 +181,9 @@ impl Failure for SessionError {
 /// Afterwards every catchable signal stays blocked; end the process, or [`die_as`].
 pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outcome, SessionError> {
     // One that is not needed ends here, before anybody counts the children of this process.
-    let early = config.early.filter(|_| {
-        config.net == NetSetup::PreStage && matches!(invocation.engine, Engine::Bwrap { .. })
-    });
+    let early = config
+        .early
+        .filter(|_| config.net == NetSetup::PreStage && invocation.engine != Engine::None);
     let inherited = fds::inherited(
         &invocation.inner.argv,
         &invocation.inner.env,
@@ -262,6 +262,7 @@ fn state_directories(paths: &[std::path::PathBuf]) -> Result<(), SessionError> {
 fn engine_name(engine: &Engine) -> String {
     match engine {
         Engine::None => "none".to_owned(),
+        Engine::Builtin => "builtin".to_owned(),
         Engine::Bwrap { version: None, .. } => "bwrap".to_owned(),
         Engine::Bwrap {
             version: Some(text),

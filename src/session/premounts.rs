@@ -45,14 +45,15 @@ const LINKS: [(&str, &str); 6] = [
 ];
 const NO_SETUID_NO_DEVICES: Without = Without::SETUID.and(Without::DEVICES);
 
-/// Makes them all, in order. `control` takes the covers' device to ccbox.
+/// Makes them all, in order, and returns the root of the child's file system, where that is among them. `control` takes the covers'
+/// device to ccbox.
 pub(super) fn make(
     all: &[PreMount],
     control: &OwnedFd,
     ids: (u32, u32),
-) -> Result<(), SetupFailure> {
+) -> Result<Option<OwnedFd>, SetupFailure> {
     if all.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let private = |e: io::Error| Step::PrivateMounts.failed(&e, "");
     namespaces::make_mounts_private().map_err(private)?;
@@ -67,13 +68,13 @@ pub(super) fn make(
     }
     let guest: Vec<&PreMount> = all.iter().filter(|m| m.in_guest()).collect();
     if guest.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     // Modes are meant as they are written.
     let caller = nix::sys::stat::umask(Mode::empty());
     let made = build(&guest, served);
     nix::sys::stat::umask(caller);
-    made
+    made.map(Some)
 }
 
 /// Where the kernel cannot overlay (before Linux 5.11, or on a file system that is no upper layer) the cache is an empty private
@@ -99,7 +100,7 @@ enum Taken {
     Devices(Vec<(&'static str, OwnedFd)>),
 }
 
-fn build(all: &[&PreMount], served: Option<Served>) -> Result<(), SetupFailure> {
+fn build(all: &[&PreMount], served: Option<Served>) -> Result<OwnedFd, SetupFailure> {
     let workshop = |e: io::Error| Step::Cover.failed(&e, "");
     let mut taken = Vec::with_capacity(all.len());
     for mount in all {
@@ -125,7 +126,7 @@ fn build(all: &[&PreMount], served: Option<Served>) -> Result<(), SetupFailure> 
     for (mount, taken) in todo {
         guest.put(mount, taken)?;
     }
-    Ok(())
+    Ok(guest.root)
 }
 
 fn is_root(mount: &PreMount) -> bool {
@@ -394,8 +395,9 @@ impl Guest {
             }
             Mount::RemountRo { dst } => (dst, self.read_only(dst)),
             Mount::Dev { dst } => (dst, self.dev(dst, taken)),
-            // Only a process inside the namespace can mount it, a cache is mounted on the host first.
-            Mount::Proc { dst } | Mount::Overlay { dst, .. } => (dst, Err(Errno::ENOSYS.into())),
+            Mount::Proc { dst } => (dst, self.proc(dst)),
+            // Mounted on a path of the host first.
+            Mount::Overlay { dst, .. } => (dst, Err(Errno::ENOSYS.into())),
         };
         done.map_err(|e| Step::Mount.failed(&e, dst))
     }
@@ -415,6 +417,14 @@ impl Guest {
     fn tmpfs(&mut self, dst: &Path, mode: u32, size: Option<u64>) -> io::Result<()> {
         let new = tmpfs(mode, size)?;
         self.own.push(fstat(&new)?.st_dev);
+        let place = self.place(dst, New::Directory(PASSABLE))?;
+        mounts::attach(new.as_fd(), place.as_fd())
+    }
+
+    /// It shows the process namespace of this process.
+    fn proc(&self, dst: &Path) -> io::Result<()> {
+        let without = NO_SETUID_NO_DEVICES.and(Without::EXECUTING);
+        let new = mounts::file_system(c"proc", &[], without)?;
         let place = self.place(dst, New::Directory(PASSABLE))?;
         mounts::attach(new.as_fd(), place.as_fd())
     }

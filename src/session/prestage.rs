@@ -1,4 +1,4 @@
-//! Between fork and engine: the process that becomes bubblewrap.
+//! Between fork and engine: the process that becomes bubblewrap, or the sandbox' pid 1 itself.
 //!
 //! Normally it is pid 1 of a process namespace of its own, besides the user and network namespace (D6): when it or
 //! ccbox dies at any moment, the kernel kills whatever bubblewrap has started, also the child that still waits for its
@@ -16,10 +16,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::sched::CloneFlags;
 use nix::unistd::{getpid, getppid};
+use serde::{Deserialize, Serialize};
 
-use super::inner;
+use super::handover;
+use super::inner::{self, Scope};
 use super::keeper;
 use super::premounts;
 use super::wire::{self, Report, SetupFailure, Step};
@@ -28,15 +31,13 @@ use crate::exit;
 use crate::sys::prctl::{self, Left};
 use crate::sys::process::{Forked, WaitFor, exec, exit_now, fork_into, wait};
 use crate::sys::signals::{SignalFd, SignalSet};
-use crate::sys::{fds, namespaces, netlink};
+use crate::sys::{fds, namespaces, netlink, title};
 
 /// All that is needed to become the engine; made before the fork.
 #[derive(Debug)]
 pub(super) struct PreStage<'a> {
-    /// The engine.
-    pub(super) program: CString,
-    /// Its arguments.
-    pub(super) argv: Vec<CString>,
+    /// What it becomes.
+    pub(super) becomes: Becomes,
     /// How the network is made.
     pub(super) net: NetSetup,
     /// This process is in namespaces of its own.
@@ -47,10 +48,27 @@ pub(super) struct PreStage<'a> {
     pub(super) premounts: Cow<'a, [PreMount]>,
     /// Descriptors the engine and the inner stage inherit.
     pub(super) inherit: Vec<RawFd>,
-    /// Takes what the engine says on its standard error.
-    pub(super) stderr: RawFd,
     /// The caller's ids.
     pub(super) ids: (u32, u32),
+}
+
+/// What the pre-stage becomes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) enum Becomes {
+    /// Another program.
+    Engine {
+        /// The engine.
+        program: CString,
+        /// Its arguments.
+        argv: Vec<CString>,
+        /// Takes what it says on its standard error.
+        stderr: RawFd,
+    },
+    /// pid 1 of the sandbox: it enters the file system it has built and goes on as the inner stage.
+    Init {
+        /// The inner stage's plan.
+        plan: RawFd,
+    },
 }
 
 impl PreStage<'_> {
@@ -80,28 +98,63 @@ impl PreStage<'_> {
 
     /// Becomes the engine, in a process that is tied and settled.
     pub(super) fn become_engine(&self, control: &OwnedFd) -> Result<Infallible, SetupFailure> {
+        let (program, argv, stderr) = match &self.becomes {
+            Becomes::Engine {
+                program,
+                argv,
+                stderr,
+            } => (program, argv, *stderr),
+            Becomes::Init { plan } => return self.become_init(control, *plan),
+        };
         if self.namespaced {
-            self.furnish(control)?;
+            premounts::make(&self.premounts, control, self.ids)?;
+            self.open_doors(control)?;
+            give_up_privileges(self.ids.0).map_err(|e| Step::Privileges.failed(&e, ""))?;
         }
         for &fd in &self.inherit {
             fds::set_inheritable_number(fd, true).map_err(|e| Step::Descriptors.failed(&e, ""))?;
         }
-        fds::replace_stderr_by(self.stderr).map_err(|e| Step::Descriptors.failed(&e, ""))?;
-        let errno = exec(&self.program, &self.argv, &[]);
-        let program = std::ffi::OsString::from_vec(self.program.as_bytes().to_vec());
+        fds::replace_stderr_by(stderr).map_err(|e| Step::Descriptors.failed(&e, ""))?;
+        let errno = exec(program, argv, &[]);
+        let program = std::ffi::OsString::from_vec(program.as_bytes().to_vec());
         Err(Step::Engine.failed(&errno.into(), program))
     }
 
-    /// What only the owner of the namespaces can do, and then no owner any more.
-    fn furnish(&self, control: &OwnedFd) -> Result<(), SetupFailure> {
-        // Before ccbox hears anything: a failure may mean another try.
-        premounts::make(&self.premounts, control, self.ids)?;
-        if self.net == NetSetup::PreStage {
-            let listeners = inner::listeners(&self.listen)?;
-            wire::say_with(control, &Report::Listeners, &listeners)
-                .map_err(|e| Step::Lifeline.failed(&e, ""))?;
+    /// Goes on as the inner stage, without executing anything. What bubblewrap would keep a command from doing by means of a second
+    /// user namespace, the lack of every capability does here: the bounding set is empty and no_new_privs is set, so none ever comes
+    /// back; without one no mount changes, and no user namespace can be made below this one.
+    fn become_init(&self, control: &OwnedFd, plan: RawFd) -> Result<Infallible, SetupFailure> {
+        // bubblewrap would be executed with a command line that says nothing.
+        title::replace_arguments("ccbox").map_err(|e| Step::Attributes.failed(&e, ""))?;
+        let root = premounts::make(&self.premounts, control, self.ids)?;
+        let root = root.ok_or_else(|| Step::Root.failed(&Errno::ENOENT.into(), ""))?;
+        let enter =
+            |kinds| namespaces::enter(kinds).map_err(|e| Step::PrivateMounts.failed(&e, ""));
+        enter(CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS)?;
+        // Kernels without control groups have no such namespace.
+        let _ = namespaces::enter(CloneFlags::CLONE_NEWCGROUP);
+        // The filter refuses them as well; some kernels do not have the setting.
+        let _ = namespaces::forbid_user_namespaces();
+        namespaces::change_root(root).map_err(|e| Step::Root.failed(&e, ""))?;
+        // From here on no other attempt is made.
+        self.open_doors(control)?;
+        prctl::no_new_privileges()
+            .and_then(|()| prctl::drop_bounding_set())
+            .and_then(|()| prctl::drop_capabilities(Left::Nothing))
+            .map_err(|e| Step::Privileges.failed(&e, ""))?;
+        let (plan, facts) =
+            handover::read(plan).map_err(|e| Step::Descriptors.failed(&e, "plan"))?;
+        exit_now(inner::run(&plan, &facts, control, Scope::Namespace))
+    }
+
+    /// The listeners of the child's network.
+    fn open_doors(&self, control: &OwnedFd) -> Result<(), SetupFailure> {
+        if self.net != NetSetup::PreStage {
+            return Ok(());
         }
-        give_up_privileges(self.ids.0).map_err(|e| Step::Privileges.failed(&e, ""))
+        let listeners = inner::listeners(&self.listen)?;
+        wire::say_with(control, &Report::Listeners, &listeners)
+            .map_err(|e| Step::Lifeline.failed(&e, ""))
     }
 }
 

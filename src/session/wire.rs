@@ -106,6 +106,8 @@ pub(super) enum Step {
     Cover,
     /// A mount of the child's file system.
     Mount,
+    /// Entering the child's file system.
+    Root,
     /// Dropping privileges.
     Privileges,
     /// Passing a descriptor on.

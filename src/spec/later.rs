@@ -22,8 +22,8 @@ pub(super) fn backend_gap(backend: BackendChoice) -> Option<&'static str> {
 /// As [`backend_gap`].
 pub(super) fn engine_gap(engine: EngineChoice) -> Option<&'static str> {
     match engine {
-        EngineChoice::Builtin | EngineChoice::Landlock => Some("this build runs bubblewrap only"),
-        EngineChoice::Auto | EngineChoice::Bwrap => None,
+        EngineChoice::Landlock => Some("this build needs namespaces"),
+        EngineChoice::Auto | EngineChoice::Builtin | EngineChoice::Bwrap => None,
     }
 }
 

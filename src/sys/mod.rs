@@ -20,4 +20,5 @@ pub mod seccomp;
 pub mod signals;
 pub mod splice;
 pub mod task;
+pub mod title;
 pub mod tty;

@@ -33,6 +33,20 @@ pub fn make_mounts_private() -> io::Result<()> {
     )?)
 }
 
+/// Makes the mount that `root` is the root of this process' root, and takes the old one with everything below it off (pivot_root(2),
+/// "pivot_root(".", ".")").
+pub fn change_root(root: impl AsFd) -> io::Result<()> {
+    nix::unistd::fchdir(root)?;
+    nix::unistd::pivot_root(".", ".")?;
+    nix::mount::umount2(".", nix::mount::MntFlags::MNT_DETACH)?;
+    Ok(nix::unistd::chdir("/")?)
+}
+
+/// No user namespaces below that of this process, which must have CAP_SYS_RESOURCE in it (user_namespaces(7)).
+pub fn forbid_user_namespaces() -> io::Result<()> {
+    std::fs::write("/proc/sys/user/max_user_namespaces", "0")
+}
+
 /// A fresh /proc over the old one (needs a process namespace of one's own).
 pub fn mount_proc() -> io::Result<()> {
     let none: Option<&Path> = None;

@@ -52,6 +52,22 @@ pub fn own_session_keyring() -> io::Result<()> {
     Errno::result(r).map(drop).map_err(Into::into)
 }
 
+/// Empties the bounding set: whatever is executed from here on gains no capability. Needs CAP_SETPCAP, so it comes before
+/// [`drop_capabilities`].
+pub fn drop_bounding_set() -> io::Result<()> {
+    for capability in 0..64 {
+        // SAFETY: PR_CAPBSET_DROP takes one integer; the others must be zero (prctl(2)); no memory is read.
+        let r = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+        match Errno::result(r) {
+            Ok(_) => {}
+            // Beyond the last one this kernel has.
+            Err(Errno::EINVAL) if capability > 0 => break,
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
 /// What is left of the capabilities in [`drop_capabilities`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {

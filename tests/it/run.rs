@@ -128,8 +128,8 @@ fn verbose_says_what_is_enforced_and_debug_the_argv() {
     assert_eq!((v.code, v.stdout.as_str()), (0, ""));
     for words in [
         "ccbox: dropped from the environment: LD_PRELOAD (injection)\n",
-        "ccbox: sandbox ON (native, bwrap-",
-        "ccbox: enforced: engine=bwrap-",
+        "ccbox: sandbox ON (native, builtin)",
+        "ccbox: enforced: engine=builtin ",
         " net=proxy ",
         " userns pid no-new-privs seccomp landlock=",
         "not-yet=absent-names",
@@ -138,12 +138,28 @@ fn verbose_says_what_is_enforced_and_debug_the_argv() {
     }
     assert!(!v.stderr.contains("backend: "));
     let vv = call("-vv");
-    assert!(
-        vv.stderr
-            .contains("ccbox: backend: /usr/bin/bwrap --unshare-user "),
-        "{}",
-        vv.stderr
-    );
+    for words in [
+        "ccbox: backend: builtin\n",
+        "ccbox: before the backend: --dev /dev\n",
+    ] {
+        assert!(vv.stderr.contains(words), "{words} in {}", vv.stderr);
+    }
+    let other = b.call(&[
+        "run".as_ref(),
+        "-vv".as_ref(),
+        "--engine".as_ref(),
+        "bwrap".as_ref(),
+        "-f".as_ref(),
+        spec.as_os_str(),
+        "true".as_ref(),
+    ]);
+    for words in [
+        "ccbox: sandbox ON (native, bwrap-",
+        "ccbox: enforced: engine=bwrap-",
+        "ccbox: backend: /usr/bin/bwrap --unshare-user ",
+    ] {
+        assert!(other.stderr.contains(words), "{words} in {}", other.stderr);
+    }
     assert!(vv.stderr.lines().all(|l| l.starts_with("ccbox: ")));
 }
 
@@ -273,8 +289,9 @@ fn a_missing_bubblewrap_names_what_to_install() {
     }
     let b = Box::new().workspace_spec();
     let hidden = |how: &str, args: &str| {
-        let script =
-            format!("mount --bind {how} /usr/bin/bwrap && exec {CCBOX} run -f ../spec.toml {args}");
+        let script = format!(
+            "mount --bind {how} /usr/bin/bwrap && exec {CCBOX} run --engine bwrap -f ../spec.toml {args}"
+        );
         Ran::of(
             Command::new("unshare")
                 .args(["-m", "sh", "-c", &script])

@@ -31,6 +31,10 @@ fn said(
         ..policy()
     };
     match choose(&p, offer) {
+        Ok(Chosen::Builtin(other)) => match other {
+            Some(path) => format!("builtin or bwrap {}", path.display()),
+            None => "builtin".to_owned(),
+        },
         Ok(Chosen::Bwrap(path)) => format!("bwrap {}", path.display()),
         Ok(Chosen::None(line)) => format!("none: {line}"),
         Err(e) => format!("{}: {e}; {}", e.exit_code(), e.hint().unwrap_or_default()),
@@ -43,6 +47,7 @@ fn require_on_off() {
     use EngineChoice::{Auto as Any, Builtin, Bwrap, Landlock};
     use SandboxMode::{Off, On, Require};
     let runs = "bwrap /usr/bin/bwrap";
+    let either = "builtin or bwrap /usr/bin/bwrap";
     let refused =
         "125: no sandbox on this host: bubblewrap is not installed; apt-get install bubblewrap";
     let loud = "none: no OS-native sandbox on this host: bubblewrap is not installed; running without; \
@@ -50,12 +55,15 @@ fn require_on_off() {
     let off = "none: sandbox DISABLED by --sandbox off";
     let none = "none: backend none: nothing is isolated; only the environment is cleaned";
     let table = [
-        (Auto, Any, Require, have(), runs),
+        (Auto, Any, Require, have(), either),
         (Native, Bwrap, Require, have(), runs),
-        (Auto, Any, On, have(), runs),
-        (Auto, Any, Require, lack(), refused),
-        (Native, Any, Require, lack(), refused),
-        (Auto, Any, On, lack(), loud),
+        (Auto, Builtin, Require, have(), "builtin"),
+        (Auto, Any, On, have(), either),
+        (Auto, Any, Require, lack(), "builtin"),
+        (Auto, Any, On, lack(), "builtin"),
+        (Auto, Bwrap, Require, lack(), refused),
+        (Native, Bwrap, Require, lack(), refused),
+        (Auto, Bwrap, On, lack(), loud),
         (Auto, Any, Off, have(), off),
         (NoBackend, Any, Require, have(), none),
         (NoBackend, Any, On, lack(), none),
@@ -65,13 +73,6 @@ fn require_on_off() {
             On,
             have(),
             "125: backend `microvm`: not supported yet: this version has no virtual machine monitor; `--backend native`",
-        ),
-        (
-            Auto,
-            Builtin,
-            Require,
-            have(),
-            "125: engine `builtin` is not supported yet; `--engine bwrap`",
         ),
         (
             Auto,

@@ -232,7 +232,7 @@ fn messages() {
         ),
         (
             "engine = \"landlock\"",
-            "spec.toml:1:10: `engine = \"landlock\"` is not supported yet: this build runs bubblewrap only",
+            "spec.toml:1:10: `engine = \"landlock\"` is not supported yet: this build needs namespaces",
         ),
         (
             "[network.tls_terminate]",

@@ -104,8 +104,8 @@ fn bad_flags_are_named() {
             "`--backend microvm` is not supported yet: a VM cannot be booted by this build",
         ),
         (
-            |f| f.engine = Some("builtin".into()),
-            "`--engine builtin` is not supported yet: this build runs bubblewrap only",
+            |f| f.engine = Some("landlock".into()),
+            "`--engine landlock` is not supported yet: this build needs namespaces",
         ),
         (
             |f| f.session = Some("a/b".into()),

@@ -114,6 +114,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             "--early" => early = session::Early::start(),
             "--inner" => net = NetSetup::Inner,
             "--host" => net = NetSetup::Host,
+            "--builtin" => engine = Engine::Builtin,
             "--none" => engine = Engine::None,
             "--bwrap" => {
                 engine = Engine::Bwrap {
@@ -204,7 +205,16 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     if net == NetSetup::Inner {
         engine_args.push(text("--unshare-net"));
     }
-    if staged {
+    if engine == Engine::Builtin {
+        let dst = PathBuf::from("/proc");
+        guest.insert(0, Mount::Proc { dst });
+        guest.push(Mount::Data {
+            dst: "/tmp/generated".into(),
+            content: b"generated\n".to_vec(),
+            mode: 0o600,
+        });
+    }
+    if staged || engine == Engine::Builtin {
         premounts.extend(tree(&cwd, guest));
     } else if ws.is_dir() {
         for a in [

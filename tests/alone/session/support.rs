@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The engines and network set-ups a run can have; most checks hold for all.
-pub(crate) const WAYS: [&[&str]; 6] = [
+pub(crate) const WAYS: [&[&str]; 8] = [
     &[],
+    &["--builtin"],
+    &["--builtin", "--early"],
     &["--early"],
     &["--inner"],
     &["--host"],
@@ -17,8 +19,15 @@ pub(crate) const WAYS: [&[&str]; 6] = [
     &["--broker"],
 ];
 /// Those with namespaces.
-pub(crate) const BOXES: [&[&str]; 5] =
-    [&[], &["--early"], &["--inner"], &["--host"], &["--broker"]];
+pub(crate) const BOXES: [&[&str]; 7] = [
+    &[],
+    &["--builtin"],
+    &["--builtin", "--early"],
+    &["--early"],
+    &["--inner"],
+    &["--host"],
+    &["--broker"],
+];
 
 pub(crate) fn is_root() -> bool {
     nix::unistd::getuid().is_root()

@@ -105,7 +105,7 @@ fn a_missing_or_unknown_backend_is_never_replaced() {
             "mount -t tmpfs t /mnt; cp -a /usr/bin /mnt/bin; rm /mnt/bin/bwrap; mount --bind /mnt/bin /usr/bin",
         ] {
             let script = format!(
-                "unshare -m --propagation private sh -c '{hide}; exec $AS $R echo STARTED'; echo rc=$?"
+                "unshare -m --propagation private sh -c '{hide}; exec $AS env -C ws ccbox run --engine bwrap --spec $T/spec.toml -- echo STARTED'; echo rc=$?"
             );
             c.root_steps(&script)
                 .prints("rc=125\n")
