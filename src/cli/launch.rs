@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
+use super::reads::Reads;
 use super::{Fault, diagnose, enforced, render, rooms};
 use nix::sys::signal::SigSet;
 
@@ -114,6 +115,7 @@ impl Launch<'_> {
                 let sink: Arc<dyn Sink> = self.report.clone();
                 Ok(Box::new(ProxySet::start(self.proxies(doors)?, sink)?))
             }),
+            witness: Some(Arc::new(Reads::new(plan, self.report))),
             on_ready: Box::new(|e| {
                 stood.set(true);
                 self.announce_ready(chosen, e);

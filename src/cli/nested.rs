@@ -93,6 +93,7 @@ fn beside(
         state_dirs: Vec::new(),
         broker: None,
         on_listeners: Box::new(|_| Ok(Box::new(()))),
+        witness: None,
         on_ready: Box::new(|e| {
             report.event(&Event::Ready {
                 state: State::Active,

@@ -2,6 +2,7 @@
 
 mod caller;
 mod confine;
+pub mod covers;
 pub mod diagnose;
 mod errors;
 pub mod fds;
@@ -61,8 +62,19 @@ pub struct Enforced {
     pub landlock_abi: i32,
     /// How the network was set up.
     pub net: Option<NetSetup>,
+    /// How what may not be read is hidden, where something is.
+    pub reads: Option<Reads>,
     /// The creation broker, where the plan has write rules.
     pub broker: Option<Brokered>,
+}
+
+/// What hides what may not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// Covers that tell of every refused read.
+    Covers,
+    /// Placeholders, which refuse in silence.
+    Placeholders,
 }
 
 /// How the creation broker of a run answers.
@@ -115,6 +127,8 @@ pub struct SessionConfig<'a> {
     pub broker: Option<BrokerSetup>,
     /// Starts the proxies.
     pub on_listeners: OnListeners<'a>,
+    /// Told of refused reads, where something is hidden.
+    pub witness: Option<Arc<dyn covers::Witness>>,
     /// Called once the sandbox stands, just before the command starts.
     pub on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
 }
@@ -179,8 +193,10 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
         engine: engine_name(&invocation.engine),
         landlock_abi: 0,
         net: (invocation.engine != Engine::None).then_some(config.net),
+        reads: None,
         broker: None,
     };
+    let covered = covers::hidden(&invocation.premounts);
     let launch = Launch {
         net: config.net,
         listen: &config.listen,
@@ -200,6 +216,8 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
     let hooks = Hooks {
         on_listeners: config.on_listeners,
         on_ready: config.on_ready,
+        covered,
+        witness: config.witness,
         broker: config.broker,
         enforced,
     };

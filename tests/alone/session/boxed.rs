@@ -122,14 +122,22 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             "--cwd" => cwd = value().into(),
             "--keep-fd" => keep_fds.push(value().to_str().unwrap().parse().unwrap()),
             "--pin" => pins.push((PathBuf::from(value()), 1, 1)),
-            "--cover" => guest.push(Mount::Cover {
-                dst: value().into(),
-                is_dir: false,
-            }),
-            "--cover-dir" => guest.push(Mount::Cover {
-                dst: value().into(),
-                is_dir: true,
-            }),
+            "--cover" => {
+                let (of, dst) = same(value());
+                guest.push(Mount::Cover {
+                    of,
+                    dst,
+                    is_dir: false,
+                });
+            }
+            "--cover-dir" => {
+                let (of, dst) = same(value());
+                guest.push(Mount::Cover {
+                    of,
+                    dst,
+                    is_dir: true,
+                });
+            }
             "--read-only" => {
                 let (src, dst) = same(value());
                 guest.push(Mount::RoBind { src, dst });
@@ -257,6 +265,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             }
             Ok(Box::new(()))
         }),
+        witness: None,
         on_ready: Box::new(move |enforced| {
             if announce {
                 eprintln!("ready: {enforced:?}");
