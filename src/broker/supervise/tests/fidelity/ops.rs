@@ -471,9 +471,8 @@ fn touches_host(op: &Op) -> bool {
                 && (flags & libc::O_TMPFILE == libc::O_TMPFILE
                     || flags & (libc::O_ACCMODE | libc::O_TRUNC) == libc::O_TRUNC)
         }
-        Op::Unlink(_, p, _) | Op::Chmod(_, p, _, _) => out(p),
+        Op::Unlink(_, p, _) | Op::Chmod(_, p, _, _) | Op::Link(_, p, _, _) => out(p),
         Op::Rename(_, p, q, _) => out(p) || out(q),
-        Op::Link(_, p, _, _) => out(p),
         Op::Open2(..)
         | Op::Mkdir(..)
         | Op::Mknod(..)
