@@ -362,6 +362,7 @@ impl Broker<'_> {
                 let place = Place {
                     git_dir: Some(&git_dir),
                     roots: &[&root],
+                    plain_worktree_settings: false,
                 };
                 gate::compare_at(&place, old, new).is_ok()
             }

@@ -20,7 +20,7 @@
 //! | `fetch.bundleURI`, `fetch.bundleCreationToken` | download from elsewhere |
 //! | `init.templateDir` | copies hooks |
 //! | `submodule.*.update = !…` | a program |
-//! | `extensions.worktreeConfig` | turns on a second configuration file; it is gated too, but may be older than the gate |
+//! | `extensions.worktreeConfig` | turns a second configuration file on or off; it is gated too, but may be older than the gate. Allowed where [`Place`] shows that no such file holds anything but listed keys |
 //! | `remotes.*`, `url.*`, `include*`, `http.*`, `credential.*`, `alias.*`, `filter.*`, `diff.*`, `gpg.*`, … | programs and redirections |
 
 #[cfg(test)]
@@ -42,6 +42,9 @@ pub struct Place<'a> {
     pub git_dir: Option<&'a [&'a [u8]]>,
     /// Components of the absolute paths of the covered roots.
     pub roots: &'a [&'a [Vec<u8>]],
+    /// No `config.worktree` of the repository holds an entry that is not listed. `git sparse-checkout` turns the extension
+    /// on, and then such a file counts that nothing read before.
+    pub plain_worktree_settings: bool,
 }
 
 /// Which subsections a group holds for.
@@ -87,6 +90,14 @@ pub fn judge(entry: &Entry, place: &Place<'_>) -> Result<(), &'static str> {
         return match (&entry.value, place.git_dir) {
             (Some(value), Some(git_dir)) if value::worktree(git_dir, place.roots, value) => Ok(()),
             _ => Err(UNPLAIN),
+        };
+    }
+    if entry.section == "extensions" && entry.subsection.is_none() && entry.key == "worktreeconfig"
+    {
+        return if place.plain_worktree_settings && Bool.accepts(entry.value.as_deref()) {
+            Ok(())
+        } else {
+            Err("it would turn on or off settings that may run programs")
         };
     }
     let mut reason = UNLISTED;

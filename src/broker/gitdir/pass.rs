@@ -3,11 +3,12 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
+use nix::sys::stat::{SFlag, fstat};
 
 use super::super::decide::{Dir, RuleSet};
 use super::super::gate::keys::Place;
 use super::super::gate::skeleton::{self, Reinstall, Skeleton};
-use super::super::gate::{Refusal, compare_at};
+use super::super::gate::{Refusal, compare, compare_at};
 use super::super::git_paths::{self, Becomes, COMMONDIR, Facts, Gate};
 use super::facts::Pinned;
 use super::install::{install, lock_name, remove};
@@ -121,6 +122,7 @@ fn config(ask: &Ask<'_>) -> Result<Passed, GateError> {
     let place = Place {
         git_dir: Some(&git_dir),
         roots: &ask.set.roots(),
+        plain_worktree_settings: worktree_settings_are_plain(dir)?,
     };
     compare_at(&place, old_bytes, &new.bytes)?;
     // As `chmod` of it is judged: nobody may write who could not before, and the owner can.
@@ -211,6 +213,7 @@ fn refresh(
     let place = Place {
         git_dir: Some(git_dir),
         roots: &set.roots(),
+        plain_worktree_settings: worktree_settings_are_plain(dir)?,
     };
     let Reinstall {
         config: new_config,
@@ -223,6 +226,36 @@ fn refresh(
         install(dir, b"commondir", COMMONDIR, file.mode | 0o600)?;
     }
     Ok(())
+}
+
+/// Nothing that is not listed stands in `config.worktree` of a git directory and of the linked ones in it: a file that
+/// counts only when `extensions.worktreeConfig` is on, so it may have been planted before and never been looked at.
+fn worktree_settings_are_plain(dir: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let plain = |dir: BorrowedFd<'_>| {
+        look::file(dir, b"config.worktree").map(|found| match found {
+            Look::Absent => true,
+            Look::Plain(file) => compare(b"", &file.bytes).is_ok(),
+            Look::Unusual => false,
+        })
+    };
+    if !plain(dir)? {
+        return Ok(false);
+    }
+    let names = match look::list(dir, "worktrees")? {
+        Listing::Absent => return Ok(true),
+        Listing::Unusual => return Ok(false),
+        Listing::Names(names) => names,
+    };
+    let worktrees = objects::hold_dir(dir, "worktrees")?;
+    for name in names {
+        let linked = objects::hold(&worktrees, name.as_slice())?;
+        let is = SFlag::from_bits_truncate(fstat(&linked)?.st_mode) & SFlag::S_IFMT;
+        // git follows a link; it passes a file by.
+        if is == SFlag::S_IFLNK || is == SFlag::S_IFDIR && !plain(linked.as_fd())? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn components(path: &Dir) -> Vec<&[u8]> {

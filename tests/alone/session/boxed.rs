@@ -1,12 +1,92 @@
 //! `box [OPTIONS] -- CMD…`: a run with a hand-made invocation.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use ccbox::backend::{Engine, EngineArg, InnerPlan, Invocation, NetSetup, OverlayMount, PreMount};
+use ccbox::backend::{
+    Engine, EngineArg, Floor, InnerPlan, Invocation, Mount, NetSetup, OverlayMount, PreMount, STAGE,
+};
+use ccbox::broker::decide::Rule;
+use ccbox::broker::fold::NameRules;
+use ccbox::broker::plan::{BrokerPlan, NamedRule, Tree, components};
+use ccbox::broker::supervise::{Denial, Sink};
 use ccbox::exit::Failure;
-use ccbox::session::{self, Outcome, SessionConfig};
+use ccbox::policy::{Layer, Origin};
+use ccbox::session::{self, BrokerSetup, Outcome, SessionConfig};
+
+/// Says each refusal on standard error.
+struct Say {
+    panics: bool,
+}
+
+impl Sink for Say {
+    fn denied(&self, denial: Denial) {
+        assert!(!self.panics, "the sink fails");
+        eprintln!("denied: {} {}", denial.action, denial.path.display());
+    }
+}
+
+/// One rule: nobody makes or writes `closed` in the working directory.
+fn setup(ws: &Path, exempt: Vec<PathBuf>, say: Say) -> BrokerSetup {
+    let closed = ws.join("closed");
+    BrokerSetup {
+        plan: Arc::new(BrokerPlan {
+            trees: vec![Tree {
+                guest: ws.to_owned(),
+                host: ws.to_owned(),
+                top: ws.to_owned(),
+                names: NameRules::Unix,
+                ignores_case: false,
+            }],
+            exempt,
+            served: vec!["/tmp".into()],
+            rules: vec![NamedRule {
+                rule: Rule::Exact(components(&closed)),
+                words: format!("deny_write \"{}\"", closed.display()),
+                origin: Origin {
+                    layer: Layer::Flag("--broker"),
+                    file: None,
+                    line: None,
+                },
+            }],
+            exceptions: Vec::new(),
+            git: false,
+        }),
+        sink: Arc::new(say),
+    }
+}
+
+fn same(path: OsString) -> (PathBuf, PathBuf) {
+    (path.clone().into(), path.into())
+}
+
+/// The child's file system for the pre-stage: what the engine would make, and then `more`.
+fn tree(cwd: &Path, more: Vec<Mount>) -> Vec<PreMount> {
+    let mut mounts = vec![
+        Mount::RoBind {
+            src: "/".into(),
+            dst: "/".into(),
+        },
+        Mount::Dev { dst: "/dev".into() },
+        Mount::Tmpfs {
+            dst: "/tmp".into(),
+            mode: 0o755,
+            size: None,
+        },
+    ];
+    if cwd.is_dir() {
+        let (src, dst) = same(cwd.into());
+        mounts.push(Mount::Bind { src, dst });
+    }
+    mounts.extend(more);
+    let devices = false;
+    mounts
+        .into_iter()
+        .map(|mount| PreMount::Guest { mount, devices })
+        .collect()
+}
 
 pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let mut net = NetSetup::PreStage;
@@ -18,8 +98,12 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let mut keep_fds = Vec::new();
     let mut pins = Vec::new();
     let mut serve = false;
+    let mut broker = None;
+    let mut exempt = Vec::new();
+    let mut announce = false;
     let mut extra = Vec::new();
     let mut premounts = Vec::new();
+    let mut guest = Vec::new();
     let mut args = args.into_iter();
     let command: Vec<OsString> = loop {
         let arg = args.next().expect("--");
@@ -38,16 +122,30 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             "--cwd" => cwd = value().into(),
             "--keep-fd" => keep_fds.push(value().to_str().unwrap().parse().unwrap()),
             "--pin" => pins.push((PathBuf::from(value()), 1, 1)),
-            "--cover" => premounts.push(PreMount::Cover {
-                at: value().into(),
-                is_dir: false,
-            }),
-            "--cover-dir" => premounts.push(PreMount::Cover {
-                at: value().into(),
-                is_dir: true,
-            }),
-            "--read-only" => premounts.push(PreMount::ReadOnly { at: value().into() }),
-            "--pinned" => premounts.push(PreMount::Pinned { at: value().into() }),
+            "--cover" => {
+                let (of, dst) = same(value());
+                guest.push(Mount::Cover {
+                    of,
+                    dst,
+                    is_dir: false,
+                });
+            }
+            "--cover-dir" => {
+                let (of, dst) = same(value());
+                guest.push(Mount::Cover {
+                    of,
+                    dst,
+                    is_dir: true,
+                });
+            }
+            "--read-only" => {
+                let (src, dst) = same(value());
+                guest.push(Mount::RoBind { src, dst });
+            }
+            "--pinned" => {
+                let (src, dst) = same(value());
+                guest.push(Mount::Bind { src, dst });
+            }
             "--overlay" => {
                 let store = PathBuf::from(value());
                 premounts.push(PreMount::Overlay(OverlayMount {
@@ -58,12 +156,33 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
                 }));
             }
             "--serve" => serve = true,
+            "--broker" => broker = Some(Say { panics: false }),
+            "--failing-broker" => broker = Some(Say { panics: true }),
+            "--exempt" => exempt.push(PathBuf::from(value())),
+            "--announce" => announce = true,
             "--arg" => extra.push(EngineArg::Text(value())),
             other => panic!("{other}"),
         }
     };
     let ws = cwd.clone();
+    let root = cwd.clone();
     let text = |s: &str| EngineArg::Text(s.into());
+    let staged = !guest.is_empty();
+    let mounts: &[&str] = if staged {
+        &["--dev-bind", STAGE, "/", "--proc", "/proc"]
+    } else {
+        &[
+            "--ro-bind",
+            "/",
+            "/",
+            "--dev",
+            "/dev",
+            "--proc",
+            "/proc",
+            "--tmpfs",
+            "/tmp",
+        ]
+    };
     let mut engine_args: Vec<EngineArg> = [
         "--unshare-user",
         "--unshare-ipc",
@@ -75,27 +194,21 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         "--cap-drop",
         "ALL",
         "--disable-userns",
-        "--ro-bind",
-        "/",
-        "/",
-        "--dev",
-        "/dev",
-        "--proc",
-        "/proc",
-        "--tmpfs",
-        "/tmp",
     ]
     .iter()
+    .chain(mounts)
     .map(|s| text(s))
     .collect();
     if net == NetSetup::Inner {
         engine_args.push(text("--unshare-net"));
     }
-    if ws.is_dir() {
+    if staged {
+        premounts.extend(tree(&cwd, guest));
+    } else if ws.is_dir() {
         for a in [
             text("--bind"),
             EngineArg::Text(ws.clone().into()),
-            EngineArg::Text(ws.into()),
+            EngineArg::Text(ws.clone().into()),
         ] {
             engine_args.push(a);
         }
@@ -125,6 +238,11 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             ignored_signals: Vec::new(),
             unix_sockets: false,
             open_network: false,
+            floor: broker.is_some().then(|| Floor {
+                // The private /tmp holds the working directory, so the broker answers there as well.
+                covered: vec![ws.clone(), "/tmp".into()],
+                exempt: exempt.clone(),
+            }),
         },
         premounts,
     };
@@ -133,6 +251,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         listen: vec![3128],
         keep_fds,
         state_dirs: Vec::new(),
+        broker: broker.map(|say| setup(&root, exempt, say)),
         on_listeners: Box::new(move |listeners| {
             if serve {
                 for listener in listeners.listeners {
@@ -146,7 +265,12 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             }
             Ok(Box::new(()))
         }),
-        on_ready: Box::new(|_| {}),
+        witness: None,
+        on_ready: Box::new(move |enforced| {
+            if announce {
+                eprintln!("ready: {enforced:?}");
+            }
+        }),
     };
     match session::run(invocation, config) {
         Ok(Outcome::Exited(code)) => ExitCode::from(code),

@@ -1,5 +1,7 @@
 //! Each class of keys, by `git config`-like names; the value after the first `=`.
 
+mod review;
+
 use super::*;
 use crate::broker::testgit::Git;
 
@@ -378,10 +380,28 @@ fn a_work_tree_leads_from_a_module_out_of_git_and_not_out_of_the_roots() {
         let place = Place {
             git_dir: Some(&dir),
             roots: &[&other, &root],
+            ..Place::default()
         };
         let entry = entry(&format!("core.worktree={value}"));
         assert_eq!(judge(&entry, &place).is_ok(), *want, "{dir:?} {value}");
         assert!(judge(&entry, &Place::default()).is_err(), "{value}");
+    }
+}
+
+#[test]
+fn worktree_settings_are_turned_on_only_where_they_are_plain() {
+    let plain = Place {
+        plain_worktree_settings: true,
+        ..Place::default()
+    };
+    for (text, ok) in [
+        ("extensions.worktreeConfig=true", true),
+        ("extensions.worktreeConfig", true),
+        ("extensions.worktreeConfig=x y", false),
+        ("extensions.sub.worktreeConfig=true", false),
+    ] {
+        assert_eq!(judge(&entry(text), &plain).is_ok(), ok, "{text}");
+        assert!(judge(&entry(text), &Place::default()).is_err(), "{text}");
     }
 }
 
