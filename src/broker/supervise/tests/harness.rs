@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use crate::broker::decide::{Denied, Rule};
 use crate::broker::fold::NameRules;
 use crate::broker::plan::{BrokerPlan, NamedRule, Tree, components};
-use crate::broker::supervise::{Cause, Denial, Door, Sink, Staff, start_with};
+use crate::broker::supervise::{Cause, Denial, Door, Sink, Staff, prepare_with};
 use crate::policy::path::{ListKind, PathEntry};
 use crate::policy::{Layer, Origin};
 use crate::session::harden::{FilterOptions, filter_program, install_broker_filter, landlock_abi};
@@ -139,13 +139,10 @@ impl Setup {
             // If the supervisor fails, so does the test.
             child: Pid::this(),
         };
-        let supervisor = start_with(
-            &self.plan,
-            door,
-            Arc::clone(&notes) as Arc<dyn Sink>,
-            self.staff,
-        )
-        .unwrap();
+        let plan = Arc::new(self.plan.clone());
+        let sink = Arc::clone(&notes) as Arc<dyn Sink>;
+        let prepared = prepare_with(plan, sink, self.staff).unwrap();
+        let supervisor = prepared.open(door).unwrap();
         to_child.send(()).unwrap();
         let result = match child.join() {
             Ok(result) => result,
