@@ -218,6 +218,47 @@ mod tests {
     }
 
     #[test]
+    fn write_rules_that_cannot_be_held_are_refused_with_the_reason() {
+        for (step, errno, object, words) in [
+            (
+                Step::Floor,
+                Errno::UnknownErrno,
+                "the floor's words",
+                "the floor's words",
+            ),
+            (
+                Step::Supervision,
+                Errno::EBUSY,
+                "",
+                "already inside a sandbox",
+            ),
+            (
+                Step::Supervision,
+                Errno::EINVAL,
+                "",
+                "no seccomp user notification",
+            ),
+            (
+                Step::Supervision,
+                Errno::ENOSYS,
+                "",
+                "no seccomp user notification",
+            ),
+            (Step::Supervision, Errno::ENOMEM, "", "Out of memory"),
+        ] {
+            let error = describe(&failure(step, errno, object), Some(NetSetup::PreStage));
+            let message = error.to_string();
+            assert!(
+                message.starts_with("cannot hold the write rules: "),
+                "{message}"
+            );
+            assert!(message.contains(words), "{message}");
+            // Another network set-up would not help, and nothing weaker may be tried.
+            assert_eq!(error.retry, None);
+        }
+    }
+
+    #[test]
     fn only_refused_namespaces_are_tried_another_way() {
         for (errno, net, expected) in [
             (libc::EPERM, NetSetup::PreStage, Some(NetSetup::Inner)),

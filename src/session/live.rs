@@ -89,12 +89,13 @@ impl Live {
         mut self,
         signals: &Signals,
         terminal: Option<Terminal>,
-        mut hooks: Hooks<'_>,
+        hooks: Hooks<'_>,
     ) -> Result<Outcome, SessionError> {
         let control = self
             .control
             .take()
             .ok_or_else(|| errors::lost("no control socket"))?;
+        let door = self.door.take();
         let mut watch = Watch {
             control: &control,
             child: self.child,
@@ -105,11 +106,11 @@ impl Live {
             started: false,
             stops: 0,
             served: None,
-            supervision: Supervision::new(self.door.take(), hooks.broker.take()),
+            supervision: Supervision::None,
             net: hooks.enforced.net,
             covers: None,
         };
-        let end = watch.until_end(hooks);
+        let end = watch.until_end(door, hooks);
         let (terminal, started, net) = (watch.terminal.take(), watch.started, watch.net);
         let (served, supervision) = (watch.served.take(), std::mem::take(&mut watch.supervision));
         let unanswered = supervision.has_failed();
@@ -206,7 +207,8 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    fn until_end(&mut self, hooks: Hooks<'_>) -> Result<End, SessionError> {
+    fn until_end(&mut self, door: Option<OwnedFd>, hooks: Hooks<'_>) -> Result<End, SessionError> {
+        self.supervision = Supervision::new(door, hooks.broker)?;
         let mut on_listeners = Some(hooks.on_listeners);
         let mut ready = Some((hooks.on_ready, hooks.enforced));
         let (covered, witness) = (hooks.covered, hooks.witness);

@@ -1,4 +1,4 @@
-//! ccbox's end of the broker's hand-over: takes listener and root, starts the supervisor, then lets the command be executed.
+//! ccbox's end of the broker's hand-over: takes listener and root, opens the supervisor, then lets the command be executed.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 
 use super::wire::{self, Handover, Permit};
 use super::{BrokerSetup, Brokered, SessionError, errors};
-use crate::broker::supervise::{self, Door, Supervisor};
+use crate::broker::supervise::{self, Door, Prepared, Supervisor};
 
 /// How far it has come.
 #[derive(Debug, Default)]
@@ -16,7 +16,10 @@ pub(super) enum Supervision {
     #[default]
     None,
     /// Nobody has knocked yet.
-    Awaited { door: OwnedFd, setup: BrokerSetup },
+    Awaited {
+        door: OwnedFd,
+        prepared: Box<Prepared>,
+    },
     /// Somebody answers; the command's process waits for its permit.
     Ready {
         door: OwnedFd,
@@ -30,12 +33,19 @@ pub(super) enum Supervision {
 }
 
 impl Supervision {
-    /// For a run with this door and setup; it has both or neither.
-    pub(super) fn new(door: Option<OwnedFd>, setup: Option<BrokerSetup>) -> Self {
-        match (door, setup) {
-            (Some(door), Some(setup)) => Self::Awaited { door, setup },
-            _ => Self::None,
-        }
+    /// For a run with this door and setup; it has both or neither. To be called while the sandbox is being built: it starts threads.
+    pub(super) fn new(
+        door: Option<OwnedFd>,
+        setup: Option<BrokerSetup>,
+    ) -> Result<Self, SessionError> {
+        let (Some(door), Some(setup)) = (door, setup) else {
+            return Ok(Self::None);
+        };
+        let prepared = supervise::prepare(setup.plan, setup.sink).map_err(errors::supervisor)?;
+        Ok(Self::Awaited {
+            door,
+            prepared: Box::new(prepared),
+        })
     }
 
     /// Where the hand-over will arrive.
@@ -69,12 +79,12 @@ impl Supervision {
         }
     }
 
-    /// Takes what has arrived at the door and starts the supervisor. `child` is the ancestor of everybody who can ask.
+    /// Takes what has arrived at the door and opens the supervisor. `child` is the ancestor of everybody who can ask.
     pub(super) fn take(&mut self, child: Pid) -> Result<(), SessionError> {
         if !matches!(self, Self::Awaited { .. }) {
             return Ok(());
         }
-        let Self::Awaited { door, setup } = std::mem::replace(self, Self::Lost) else {
+        let Self::Awaited { door, prepared } = std::mem::replace(self, Self::Lost) else {
             return Ok(());
         };
         let nonsense = |e: &io::Error| {
@@ -94,8 +104,7 @@ impl Supervision {
             root,
             child,
         };
-        let supervisor =
-            supervise::start(&setup.plan, handed, setup.sink).map_err(errors::supervisor)?;
+        let supervisor = prepared.open(handed).map_err(errors::supervisor)?;
         *self = Self::Ready {
             door,
             supervisor,

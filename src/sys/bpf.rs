@@ -72,16 +72,26 @@ enum Node {
 }
 
 /// Builds a program backwards. Every method returns the label of the instruction it made, or of an equal one made before.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Assembler {
     reversed: Vec<Instruction>,
     made: HashMap<Node, Label>,
 }
 
+impl Default for Assembler {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Assembler {
     /// An empty program.
     pub fn new() -> Self {
-        Self::default()
+        // Room for every filter there is: growing step by step takes as long as all the rest.
+        Self {
+            reversed: Vec::with_capacity(256),
+            made: HashMap::with_capacity(256),
+        }
     }
 
     /// Ends the program with this value.

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sched::CloneFlags;
@@ -38,6 +39,9 @@ pub enum WaitFor {
     AnyNow,
 }
 
+/// How long a joined thread may take to vanish; more than a busy machine needs.
+const PUT_AWAY: Duration = Duration::from_millis(100);
+
 /// Whether this process has exactly one thread.
 fn single_threaded() -> io::Result<bool> {
     // A /proc directory has two links plus one a subdirectory, and `task` has one subdirectory a thread (proc(5)).
@@ -50,7 +54,13 @@ fn single_threaded() -> io::Result<bool> {
 
 /// Forks into new namespaces (none: plain fork). Refuses when another thread exists.
 pub fn fork_into(namespaces: CloneFlags) -> io::Result<Forked> {
-    if !single_threaded()? {
+    // A thread that has been joined is counted until the kernel has put it away.
+    let begin = Instant::now();
+    while !single_threaded()? {
+        if begin.elapsed() < PUT_AWAY {
+            std::thread::yield_now();
+            continue;
+        }
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "fork with more than one thread",

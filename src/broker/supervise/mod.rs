@@ -7,6 +7,7 @@
 mod act;
 mod areas;
 mod caller;
+mod crew;
 mod denial;
 mod judge;
 mod magic;
@@ -36,8 +37,10 @@ use crate::exit::Failure;
 use crate::sys::at;
 use areas::Areas;
 use caller::Caller;
+use crew::Crew;
 use denial::Denied;
 use resolve::Walk;
+use workers::Staff;
 pub use workers::Supervisor;
 
 /// What the inner stage hands over.
@@ -117,13 +120,37 @@ pub enum BrokerError {
 
 impl Failure for BrokerError {}
 
-/// Starts the workers; they end when the sandbox does.
-pub fn start(
-    plan: &BrokerPlan,
-    door: Door,
+/// A supervisor but for the sandbox: rules compiled, threads at hand. Dropped, it leaves nothing.
+pub struct Prepared {
+    plan: Arc<BrokerPlan>,
+    set: RuleSet,
+    trees: Vec<TreePaths>,
+    above: Vec<Above>,
+    protected_links: bool,
     sink: Arc<dyn Sink>,
-) -> Result<Supervisor, BrokerError> {
-    let areas = Areas::new(plan, door.root.as_fd())?;
+    staff: Staff,
+    crew: Crew,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared")
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Does what needs no sandbox, so that it can be done while one is built.
+pub fn prepare(plan: Arc<BrokerPlan>, sink: Arc<dyn Sink>) -> Result<Prepared, BrokerError> {
+    prepare_with(plan, sink, Staff::default())
+}
+
+fn prepare_with(
+    plan: Arc<BrokerPlan>,
+    sink: Arc<dyn Sink>,
+    staff: Staff,
+) -> Result<Prepared, BrokerError> {
+    let crew = workers::hire(staff)?;
     let bytes = |path: &PathBuf| path.as_os_str().as_bytes().to_vec();
     let trees = plan.trees.iter().map(|tree| TreePaths {
         guest: bytes(&tree.guest),
@@ -134,19 +161,36 @@ pub fn start(
         .iter()
         .map(|tree| above(&tree.top))
         .collect::<Result<_, _>>()?;
-    workers::start(Broker {
-        listener: door.listener,
-        root: door.root,
-        child: door.child,
+    Ok(Prepared {
         set: plan.rule_set(),
-        areas,
         trees: trees.collect(),
-        lock: RwLock::new(()),
         above,
-        repositories: Repositories::default(),
         protected_links: protected_links(),
         sink,
+        staff,
+        crew,
+        plan,
     })
+}
+
+impl Prepared {
+    /// Starts to answer; until the sandbox ends.
+    pub fn open(self, door: Door) -> Result<Supervisor, BrokerError> {
+        let broker = Broker {
+            areas: Areas::new(&self.plan, door.root.as_fd())?,
+            listener: door.listener,
+            root: door.root,
+            child: door.child,
+            set: self.set,
+            trees: self.trees,
+            lock: RwLock::new(()),
+            above: self.above,
+            repositories: Repositories::default(),
+            protected_links: self.protected_links,
+            sink: self.sink,
+        };
+        workers::start(broker, self.staff, self.crew)
+    }
 }
 
 /// The top of a writable root on the host, before any code of the child runs.

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, Builder};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -18,13 +18,18 @@ use nix::sys::resource::Resource;
 
 use super::act::{Outcome, Turn};
 use super::caller::Caller;
+use super::crew::{Crew, Hand};
 use super::pending::{self, Queued};
 use super::{Broker, BrokerError};
 use crate::broker::calls::Call;
 use crate::sys::fds::poll;
 use crate::sys::notify::{self, Answer, Buffers, Request};
-use crate::sys::{prctl, signals, task};
+use crate::sys::{signals, task};
 
+/// Names of threads.
+const WORKER: &str = "broker";
+const WATCHDOG: &str = "broker-watch";
+const WAITER: &str = "broker-wait";
 /// Two, so that one can be held up; more are made when all are.
 const FIRST: usize = 2;
 const MOST: usize = 16;
@@ -50,6 +55,7 @@ impl Supervisor {
 #[derive(Debug)]
 struct Shared {
     broker: Broker,
+    leader: bool,
     lead: Mutex<Lead>,
     /// A follower may become leader.
     vacant: Condvar,
@@ -113,7 +119,35 @@ impl Drop for Fuse<'_> {
     }
 }
 
-pub(super) fn start(broker: Broker) -> Result<Supervisor, BrokerError> {
+/// How the threads share the work.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Staff {
+    /// How many there are at first.
+    pub(super) workers: usize,
+    /// One receives at a time. Without, all of them do: slower, and what a test of races wants.
+    pub(super) leader: bool,
+}
+
+impl Default for Staff {
+    fn default() -> Self {
+        Self {
+            workers: FIRST,
+            leader: true,
+        }
+    }
+}
+
+/// The threads of a run, to be given their parts by [`start`].
+pub(super) fn hire(staff: Staff) -> Result<Crew, BrokerError> {
+    let workers = std::iter::repeat_n(WORKER, staff.workers.min(MOST));
+    Crew::new(workers.chain([WATCHDOG, WAITER]))
+}
+
+pub(super) fn start(
+    broker: Broker,
+    staff: Staff,
+    mut crew: Crew,
+) -> Result<Supervisor, BrokerError> {
     // 6.6; what it does not know changes nothing but speed.
     let _slower = notify::wake_up_on_one_cpu(broker.listener.as_fd());
     // The child was forked with the caller's soft limits and may raise its own up to the hard ones.
@@ -123,6 +157,7 @@ pub(super) fn start(broker: Broker) -> Result<Supervisor, BrokerError> {
     let (queue, queued) = channel();
     let shared = Arc::new(Shared {
         broker,
+        leader: staff.leader,
         lead: Mutex::new(Lead {
             leader: None,
             followers: 0,
@@ -136,59 +171,45 @@ pub(super) fn start(broker: Broker) -> Result<Supervisor, BrokerError> {
         failed: AtomicBool::new(false),
         queue: Mutex::new(queue),
     });
-    for _ in 0..FIRST {
-        worker(&shared)?;
+    for _ in 0..staff.workers.min(MOST) {
+        worker(&mut crew, &shared)?;
     }
-    thread("broker-watch", &shared, |shared| {
+    thread(crew.hand(WATCHDOG)?, &shared, |shared| {
         watch(&shared);
         Ok(())
     })?;
-    thread("broker-wait", &shared, move |shared| {
+    thread(crew.hand(WAITER)?, &shared, move |shared| {
         pending::serve(&shared.broker, &queued)
     })?;
     Ok(Supervisor { shared })
 }
 
-/// Starts a thread without rights, and waits until it is without.
+/// Gives a thread its part; its failure is the supervisor's.
 fn thread(
-    name: &str,
+    hand: Hand,
     shared: &Arc<Shared>,
     run: impl FnOnce(Arc<Shared>) -> Result<(), Errno> + Send + 'static,
 ) -> Result<(), BrokerError> {
     let shared = Arc::clone(shared);
-    let (ready, started) = channel();
-    Builder::new()
-        .name(name.to_owned())
-        .spawn(move || {
-            let deprived = task::own_umask()
-                .map_err(std::io::Error::from)
-                .and_then(|()| prctl::drop_capabilities(prctl::Left::Nothing));
-            let go = deprived.is_ok();
-            // The receiver waits for exactly this.
-            let _sent = ready.send(deprived);
-            if go {
-                let fuse = Fuse(&shared);
-                if run(Arc::clone(&shared)).is_err() {
-                    shared.fail();
-                }
-                drop(fuse);
-            }
-        })
-        .map_err(BrokerError::Worker)?;
-    match started.recv() {
-        Ok(deprived) => deprived.map_err(BrokerError::Worker),
-        Err(_) => Err(BrokerError::Worker(Errno::EAGAIN.into())),
-    }
+    hand.run(move || {
+        let fuse = Fuse(&shared);
+        if run(Arc::clone(&shared)).is_err() {
+            shared.fail();
+        }
+        drop(fuse);
+    })
 }
 
-fn worker(shared: &Arc<Shared>) -> Result<(), BrokerError> {
+fn worker(crew: &mut Crew, shared: &Arc<Shared>) -> Result<(), BrokerError> {
     let index = {
         let mut lead = shared.lead();
         let index = lead.workers;
         lead.workers += 1;
         index
     };
-    thread("broker", shared, move |shared| work(&shared, index))
+    thread(crew.hand(WORKER)?, shared, move |shared| {
+        work(&shared, index)
+    })
 }
 
 /// One worker's life.
@@ -233,7 +254,7 @@ fn is_over(shared: &Shared) -> Result<bool, Errno> {
 /// Returns as the leader, or with false when it is over.
 fn lead(shared: &Shared, index: usize) -> bool {
     let mut lead = shared.lead();
-    if lead.leader == Some(index) {
+    if lead.leader == Some(index) || !shared.leader {
         return !lead.over;
     }
     lead.followers += 1;
@@ -290,7 +311,7 @@ fn replace(shared: &Arc<Shared>, mut lead: MutexGuard<'_, Lead>) {
     lead.leader = None;
     drop(lead);
     // A worker that cannot be made is no failure: somebody will come back.
-    if nobody && worker(shared).is_err() {
+    if nobody && worker(&mut Crew::default(), shared).is_err() {
         let mut lead = shared.lead();
         lead.workers = lead.workers.saturating_sub(1);
     }

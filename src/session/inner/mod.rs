@@ -116,7 +116,7 @@ fn stage(
             command.start(control, confinement, scope)?
         }
     };
-    drop(listeners);
+    drop((listeners, domain));
     // A broken control socket counts as the end of ccbox.
     let _ = keeper::keep(control, &events, pid);
     if scope == Scope::Tree {
