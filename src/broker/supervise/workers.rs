@@ -23,7 +23,8 @@ use super::{Broker, BrokerError};
 use crate::broker::calls::Call;
 use crate::sys::fds::poll;
 use crate::sys::notify::{self, Answer, Buffers, Request};
-use crate::sys::{prctl, signals, task};
+use crate::sys::signals::{self, SignalSet};
+use crate::sys::{prctl, task};
 
 /// Two, so that one can be held up; more are made when all are.
 const FIRST: usize = 2;
@@ -180,8 +181,9 @@ fn thread(
     Builder::new()
         .name(name.to_owned())
         .spawn(move || {
-            let deprived = task::own_umask()
-                .map_err(std::io::Error::from)
+            // Signals are the main thread's; here they would make calls fail that are somebody else's.
+            let deprived = signals::set_mask(SignalSet::catchable())
+                .and_then(|_| task::own_umask().map_err(std::io::Error::from))
                 .and_then(|()| prctl::drop_capabilities(prctl::Left::Nothing));
             let go = deprived.is_ok();
             // The receiver waits for exactly this.
