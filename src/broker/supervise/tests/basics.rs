@@ -175,7 +175,7 @@ fn a_single_file_can_be_a_tree() {
     tree.top.clone_from(&tree.guest);
     setup.plan.trees.push(tree);
     let (one, other) = (dir.join("one"), dir.join("other"));
-    let (_, denials) = setup.run(move || {
+    let ((), denials) = setup.run(move || {
         fs::write(&one, "new").unwrap();
         fs::set_permissions(&one, fs::Permissions::from_mode(0o600)).unwrap();
         nix::unistd::truncate(&one, 2).unwrap();
