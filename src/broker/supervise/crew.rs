@@ -9,6 +9,7 @@ use std::thread::{Builder, JoinHandle};
 use nix::errno::Errno;
 
 use super::BrokerError;
+use crate::sys::signals::{self, SignalSet};
 use crate::sys::{prctl, task};
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -29,8 +30,9 @@ impl Hand {
         let thread = Builder::new()
             .name(name.to_owned())
             .spawn(move || {
-                let bare = task::own_umask()
-                    .map_err(io::Error::from)
+                // Signals are the main thread's; here they would make calls fail that are somebody else's.
+                let bare = signals::set_mask(SignalSet::catchable())
+                    .and_then(|_| task::own_umask().map_err(io::Error::from))
                     .and_then(|()| prctl::drop_capabilities(prctl::Left::Nothing));
                 let go = bare.is_ok();
                 if ready.send(bare).is_ok()

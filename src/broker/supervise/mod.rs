@@ -200,8 +200,7 @@ fn above(top: &Path) -> Result<Above, BrokerError> {
         source,
     };
     let path = CString::new(top.as_os_str().as_bytes()).map_err(|e| failed(e.into()))?;
-    let flags = libc::O_PATH | libc::O_DIRECTORY;
-    let top_fd = at::open_here(&path, flags).map_err(|errno| failed(errno.into()))?;
+    let top_fd = at::open_here(&path, libc::O_PATH).map_err(|errno| failed(errno.into()))?;
     Ok(Above::new(top_fd, components(top).len()))
 }
 

@@ -163,6 +163,32 @@ fn git_works_inside_and_its_hooks_do_not() {
 }
 
 #[test]
+fn a_single_file_can_be_a_tree() {
+    let (_keep, dir) = scratch();
+    fs::create_dir(dir.join("w")).unwrap();
+    fs::write(dir.join("one"), "old").unwrap();
+    fs::write(dir.join("other"), "old").unwrap();
+    let mut setup = Setup::new(&dir.join("w")).pattern(".env");
+    let mut tree = setup.plan.trees[0].clone();
+    tree.guest = dir.join("one");
+    tree.host.clone_from(&tree.guest);
+    tree.top.clone_from(&tree.guest);
+    setup.plan.trees.push(tree);
+    let (one, other) = (dir.join("one"), dir.join("other"));
+    let ((), denials) = setup.run(move || {
+        fs::write(&one, "new").unwrap();
+        fs::set_permissions(&one, fs::Permissions::from_mode(0o600)).unwrap();
+        nix::unistd::truncate(&one, 2).unwrap();
+        assert!(fs::write(&other, "new").is_err());
+        assert!(fs::remove_file(&one).is_err());
+        assert!(fs::rename(&one, &other).is_err());
+    });
+    assert_eq!(fs::read_to_string(dir.join("one")).unwrap(), "ne");
+    assert_eq!(fs::read_to_string(dir.join("other")).unwrap(), "old");
+    assert_eq!(short(&denials), []);
+}
+
+#[test]
 fn outside_of_the_trees_the_floor_decides() {
     let (_keep, dir) = scratch();
     let (_keep2, other) = scratch();
