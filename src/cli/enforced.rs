@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use super::engine::Chosen;
 use crate::plan::Plan;
 use crate::policy::NetworkMode;
-use crate::session::{Brokered, Enforced};
+use crate::session::{Brokered, Enforced, Reads};
 
 /// `engine=bwrap-0.8.0 fs=mounts(not-yet=absent-names) net=proxy userns pid …`, word by word.
 pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
@@ -53,6 +53,15 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
     if plan.exec.is_some() {
         out.push("exec=not-writable".to_owned());
     }
+    if let Some(reads) = e.reads {
+        out.push(
+            match reads {
+                Reads::Covers => "reads=covers",
+                Reads::Placeholders => "reads=placeholders(denials-not-reported)",
+            }
+            .to_owned(),
+        );
+    }
     out.push("env".to_owned());
     out
 }
@@ -84,11 +93,12 @@ mod tests {
             engine: "bwrap-0.8.0".into(),
             landlock_abi: 7,
             net: None,
+            reads: Some(Reads::Covers),
             broker: None,
         };
         assert_eq!(
             words(&p, &bwrap, &e).join(" "),
-            "engine=bwrap-0.8.0 fs=mounts(not-yet=absent-names) net=off userns pid no-new-privs seccomp landlock=7 env"
+            "engine=bwrap-0.8.0 fs=mounts(not-yet=absent-names) net=off userns pid no-new-privs seccomp landlock=7 reads=covers env"
         );
         p.gaps.clear();
         let broker = |uninterrupted| Enforced {
@@ -106,11 +116,12 @@ mod tests {
         p.fs_disabled = true;
         let old = Enforced {
             landlock_abi: 0,
+            reads: Some(Reads::Placeholders),
             ..e.clone()
         };
         assert_eq!(
             words(&p, &bwrap, &old).join(" "),
-            "engine=bwrap-0.8.0 fs=disabled net=open userns pid no-new-privs seccomp landlock=none env"
+            "engine=bwrap-0.8.0 fs=disabled net=open userns pid no-new-privs seccomp landlock=none reads=placeholders(denials-not-reported) env"
         );
         let none = Enforced {
             engine: "none".into(),

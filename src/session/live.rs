@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use nix::unistd::Pid;
 
 use super::caller::{DefaultAction, Signals, Terminal, default_action};
+use super::covers::{Covered, Covers, Witness};
 use super::errors;
 use super::peers::Peers;
 use super::supervision::Supervision;
 use super::wire::{self, Order, Report};
-use super::{BrokerSetup, Doors, Enforced, OnListeners, Outcome, SessionError};
+use super::{BrokerSetup, Doors, Enforced, OnListeners, Outcome, Reads, SessionError};
 use crate::backend::NetSetup;
 use crate::sys::process::{self, WaitFor, wait};
 use crate::sys::{fds, prctl, signals};
@@ -75,6 +76,9 @@ impl Orphans {
 pub(super) struct Hooks<'a> {
     pub(super) on_listeners: OnListeners<'a>,
     pub(super) on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
+    /// What the pre-stage hides.
+    pub(super) covered: Vec<Covered>,
+    pub(super) witness: Option<Arc<dyn Witness>>,
     pub(super) broker: Option<BrokerSetup>,
     pub(super) enforced: Enforced,
 }
@@ -103,15 +107,17 @@ impl Live {
             served: None,
             supervision: Supervision::new(self.door.take(), hooks.broker.take()),
             net: hooks.enforced.net,
+            covers: None,
         };
         let end = watch.until_end(hooks);
         let (terminal, started, net) = (watch.terminal.take(), watch.started, watch.net);
         let (served, supervision) = (watch.served.take(), std::mem::take(&mut watch.supervision));
         let unanswered = supervision.has_failed();
         drop(control);
-        self.finish();
-        // Only now, so that proxies and broker serve as long as there is anybody to be served.
+        self.end();
+        // Not before there is nobody left to be served by proxies and broker; while the kernel takes the namespaces apart.
         drop((served, supervision));
+        self.finish();
         if let Some(terminal) = terminal {
             terminal.hand_back();
         }
@@ -124,14 +130,18 @@ impl Live {
         }
     }
 
-    /// Ends whatever is left and waits for it.
-    fn finish(&mut self) {
+    /// Ends whatever is left.
+    fn end(&mut self) {
         self.control = None;
         self.lifeline = None;
         if self.orphans.is_none() {
             // SIGKILL of pid 1 makes the kernel kill its whole process namespace, and wait(2) comes back after that.
             let _ = signals::send(self.child.as_raw(), libc::SIGKILL);
         }
+    }
+
+    /// Waits for what [`Self::end`] has ended.
+    fn finish(&mut self) {
         let _ = wait(self.child.as_raw(), WaitFor::End);
         if let Some(orphans) = self.orphans.take() {
             // /proc is there, or the run would not have begun; what cannot be killed cannot be helped.
@@ -157,6 +167,7 @@ impl Drop for Live {
     fn drop(&mut self) {
         // After `run` the child is reaped and this finds nothing; before, it ends a run that did not come to that.
         if self.control.is_some() {
+            self.end();
             self.finish();
         }
     }
@@ -185,6 +196,8 @@ struct Watch<'a> {
     /// Supervision by the broker.
     supervision: Supervision,
     net: Option<NetSetup>,
+    /// What answers for hidden objects.
+    covers: Option<Covers>,
     /// What ccbox started.
     child: Pid,
 }
@@ -193,6 +206,7 @@ impl Watch<'_> {
     fn until_end(&mut self, hooks: Hooks<'_>) -> Result<End, SessionError> {
         let mut on_listeners = Some(hooks.on_listeners);
         let mut ready = Some((hooks.on_ready, hooks.enforced));
+        let (covered, witness) = (hooks.covered, hooks.witness);
         let mut stands = false;
         loop {
             let timeout = self
@@ -200,16 +214,22 @@ impl Watch<'_> {
                 .map(|d| d.saturating_duration_since(Instant::now()));
             // The control socket in the place of what is not there changes nothing.
             let control = self.control.as_fd();
-            let [report, signal, guard, door] = fds::poll(
+            let device = self.covers.as_ref().and_then(Covers::device);
+            let [report, signal, guard, door, asked] = fds::poll(
                 [
                     control,
                     self.signals.as_fd(),
                     self.lifeline.map_or(control, AsFd::as_fd),
                     self.supervision.door().unwrap_or(control),
+                    device.unwrap_or(control),
                 ],
                 timeout,
             )
             .map_err(errors::resources)?;
+            let asked = device.is_some() && asked.readable;
+            if let Some(covers) = self.covers.as_mut().filter(|_| asked) {
+                covers.step();
+            }
             if signal.readable {
                 while let Some(n) = self.signals.next().map_err(errors::resources)? {
                     if let Some(end) = self.signal(n) {
@@ -224,9 +244,16 @@ impl Watch<'_> {
                         crate::exit::reason(&e)
                     ))
                 })?;
-                let Some((report, passed)) = heard else {
+                let Some((report, mut passed)) = heard else {
                     return Ok(End::Silence);
                 };
+                if report == Report::Covers
+                    && let Some(device) = passed.pop()
+                {
+                    let (list, witness) = (covered.clone(), witness.clone());
+                    let top = self.child.as_raw();
+                    self.covers = Some(Covers::new(device, list, top, witness));
+                }
                 if !passed.is_empty()
                     && let Some(serve) = on_listeners.take()
                 {
@@ -237,11 +264,17 @@ impl Watch<'_> {
                     self.served = Some(serve(doors).map_err(errors::proxies)?);
                 }
                 match report {
-                    Report::Listeners | Report::Continued => {}
+                    Report::Covers | Report::Listeners | Report::Continued => {}
                     Report::Failed(failure) => return Ok(End::Failed(failure)),
                     Report::Ready { landlock_abi } => {
                         if let Some((_, enforced)) = &mut ready {
                             enforced.landlock_abi = landlock_abi;
+                            enforced.reads = (!covered.is_empty()).then_some(
+                                match self.covers.as_ref().and_then(Covers::device) {
+                                    Some(_) => Reads::Covers,
+                                    None => Reads::Placeholders,
+                                },
+                            );
                         }
                         stands = true;
                     }
@@ -271,6 +304,9 @@ impl Watch<'_> {
                 match enforced.broker {
                     Some(_) => self.supervision.permit(),
                     None => self.order(Order::Go),
+                }
+                if let Some(covers) = &mut self.covers {
+                    covers.start_thread().map_err(errors::resources)?;
                 }
             }
             if self.deadline.is_some_and(|d| d <= Instant::now()) {

@@ -2,7 +2,9 @@
 
 mod caller;
 mod confine;
+pub mod covers;
 pub mod diagnose;
+mod early;
 mod errors;
 pub mod fds;
 mod handover;
@@ -25,6 +27,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use caller::{Signals, Terminal};
+pub use early::Early;
 use launch::Launch;
 pub use live::GRACE;
 use live::Hooks;
@@ -61,8 +64,19 @@ pub struct Enforced {
     pub landlock_abi: i32,
     /// How the network was set up.
     pub net: Option<NetSetup>,
+    /// How what may not be read is hidden, where something is.
+    pub reads: Option<Reads>,
     /// The creation broker, where the plan has write rules.
     pub broker: Option<Brokered>,
+}
+
+/// What hides what may not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// Covers that tell of every refused read.
+    Covers,
+    /// Placeholders, which refuse in silence.
+    Placeholders,
 }
 
 /// How the creation broker of a run answers.
@@ -113,8 +127,12 @@ pub struct SessionConfig<'a> {
     pub state_dirs: Vec<std::path::PathBuf>,
     /// Answers what traps; with a floor in the invocation, and only then.
     pub broker: Option<BrokerSetup>,
+    /// A pre-stage that waits already, for [`NetSetup::PreStage`].
+    pub early: Option<Early>,
     /// Starts the proxies.
     pub on_listeners: OnListeners<'a>,
+    /// Told of refused reads, where something is hidden.
+    pub witness: Option<Arc<dyn covers::Witness>>,
     /// Called once the sandbox stands, just before the command starts.
     pub on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
 }
@@ -162,6 +180,10 @@ impl Failure for SessionError {
 ///
 /// Afterwards every catchable signal stays blocked; end the process, or [`die_as`].
 pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outcome, SessionError> {
+    // One that is not needed ends here, before anybody counts the children of this process.
+    let early = config.early.filter(|_| {
+        config.net == NetSetup::PreStage && matches!(invocation.engine, Engine::Bwrap { .. })
+    });
     let inherited = fds::inherited(
         &invocation.inner.argv,
         &invocation.inner.env,
@@ -179,8 +201,10 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
         engine: engine_name(&invocation.engine),
         landlock_abi: 0,
         net: (invocation.engine != Engine::None).then_some(config.net),
+        reads: None,
         broker: None,
     };
+    let covered = covers::hidden(&invocation.premounts);
     let launch = Launch {
         net: config.net,
         listen: &config.listen,
@@ -194,12 +218,14 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
             "cannot hold the write rules: floor and supervisor go together",
         ));
     }
-    let live = launch::start(invocation, &launch)?;
+    let live = launch::start(invocation, &launch, early)?;
     // Not before the fork: the id maps of the new user namespace are files of the process' owner.
     sys::prctl::set_dumpable(false).map_err(errors::resources)?;
     let hooks = Hooks {
         on_listeners: config.on_listeners,
         on_ready: config.on_ready,
+        covered,
+        witness: config.witness,
         broker: config.broker,
         enforced,
     };

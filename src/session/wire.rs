@@ -20,6 +20,8 @@ const MAX_OBJECT: usize = 4096;
 pub(super) enum Report {
     /// The listeners of the child's network namespace, attached as descriptors.
     Listeners,
+    /// The device of the covers' file system, attached as a descriptor; to be served from now on.
+    Covers,
     /// Set-up cannot go on.
     Failed(SetupFailure),
     /// The sandbox stands and no user code has run; waits for [`Order::Go`].

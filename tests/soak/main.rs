@@ -12,6 +12,8 @@
 #[path = "../lab/lab.rs"]
 mod lab;
 
+mod git_config;
+
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -102,6 +102,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let mut exempt = Vec::new();
     let mut announce = false;
     let mut extra = Vec::new();
+    let mut early = None;
     let mut premounts = Vec::new();
     let mut guest = Vec::new();
     let mut args = args.into_iter();
@@ -110,6 +111,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         let mut value = || args.next().expect("value");
         match arg.to_str().unwrap() {
             "--" => break args.collect(),
+            "--early" => early = session::Early::start(),
             "--inner" => net = NetSetup::Inner,
             "--host" => net = NetSetup::Host,
             "--none" => engine = Engine::None,
@@ -122,14 +124,22 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             "--cwd" => cwd = value().into(),
             "--keep-fd" => keep_fds.push(value().to_str().unwrap().parse().unwrap()),
             "--pin" => pins.push((PathBuf::from(value()), 1, 1)),
-            "--cover" => guest.push(Mount::Cover {
-                dst: value().into(),
-                is_dir: false,
-            }),
-            "--cover-dir" => guest.push(Mount::Cover {
-                dst: value().into(),
-                is_dir: true,
-            }),
+            "--cover" => {
+                let (of, dst) = same(value());
+                guest.push(Mount::Cover {
+                    of,
+                    dst,
+                    is_dir: false,
+                });
+            }
+            "--cover-dir" => {
+                let (of, dst) = same(value());
+                guest.push(Mount::Cover {
+                    of,
+                    dst,
+                    is_dir: true,
+                });
+            }
             "--read-only" => {
                 let (src, dst) = same(value());
                 guest.push(Mount::RoBind { src, dst });
@@ -242,6 +252,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let config = SessionConfig {
         net,
         listen: vec![3128],
+        early,
         keep_fds,
         state_dirs: Vec::new(),
         broker: broker.map(|say| setup(&root, exempt, say)),
@@ -258,6 +269,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             }
             Ok(Box::new(()))
         }),
+        witness: None,
         on_ready: Box::new(move |enforced| {
             if announce {
                 eprintln!("ready: {enforced:?}");
