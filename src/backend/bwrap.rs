@@ -202,6 +202,7 @@ pub(super) fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
         ignored_signals: Vec::new(),
         unix_sockets: plan.fs_disabled,
         open_network: net == NetSetup::Host,
+        programs: plan.exec.clone(),
         floor: None,
     }
 }

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::plan::exec::ExecRule;
+
 pub use crate::plan::Mount;
 use crate::plan::os_path;
 
@@ -123,6 +125,8 @@ pub struct InnerPlan {
     pub unix_sockets: bool,
     /// AF_INET is the host's (`network.mode = "open"`).
     pub open_network: bool,
+    /// Where programs cannot be executed from (`exec.deny_writable`).
+    pub programs: Option<ExecRule>,
     /// The command may write in these trees through the broker only; `None` runs without it.
     pub floor: Option<Floor>,
 }

@@ -1,13 +1,14 @@
 //! Outcome → exit code, event, line (R61, semantics 25, 30).
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
 use super::{Ending, Fault, diagnose};
 use crate::exit::{CANNOT_EXECUTE, Failure, NOT_FOUND};
-use crate::host::HostFacts;
+use crate::host::{HostFacts, RealFs};
+use crate::plan::{self, Plan};
 use crate::report::Reporter;
 use crate::report::event::{Event, Origin, State};
 use crate::session::Outcome;
@@ -18,6 +19,7 @@ pub(super) fn of(
     argv: &[OsString],
     host: &HostFacts,
     report: &Reporter,
+    plan: Option<&Plan>,
 ) -> Result<Ending, Fault> {
     match outcome {
         Outcome::Exited(code) => {
@@ -38,9 +40,19 @@ pub(super) fn of(
         }
         Outcome::NotStarted { errno } => {
             let name = argv.first().cloned().unwrap_or_default();
-            Err(NotStarted::new(name, errno, host).into())
+            let mut error = NotStarted::new(name, errno, host);
+            error.closed = plan.and_then(|plan| closed(plan, &error));
+            Err(error.into())
         }
     }
+}
+
+/// Where the command's program stands, if `exec.deny_writable` keeps it from being executed.
+fn closed(plan: &Plan, error: &NotStarted) -> Option<PathBuf> {
+    let rule = plan.exec.as_ref().filter(|_| error.errno == libc::EACCES)?;
+    let named = Path::new(&error.name);
+    let path = plan::real_path(&RealFs, &plan.cwd.join(named));
+    (named.components().count() > 1 && rule.denies(&path)).then_some(path)
 }
 
 /// The command could not be started: 127 where it is not there, 126 where it cannot be executed (env(1)).
@@ -51,6 +63,8 @@ pub(super) struct NotStarted {
     errno: i32,
     /// Where it stands on the host although it was not found inside.
     outside: Option<PathBuf>,
+    /// Where it stands, if a rule about writable places keeps it from being executed.
+    closed: Option<PathBuf>,
 }
 
 impl NotStarted {
@@ -62,6 +76,7 @@ impl NotStarted {
             name,
             errno,
             outside,
+            closed: None,
         }
     }
 }
@@ -76,6 +91,12 @@ impl Failure for NotStarted {
     }
 
     fn hint(&self) -> Option<String> {
+        if let Some(path) = &self.closed {
+            let path = path.display();
+            return Some(format!(
+                "the command can write `{path}`, and `exec.deny_writable` keeps it from being executed; exec_grant_roots = [\"{path}\"] opens it"
+            ));
+        }
         let path = self.outside.as_ref()?.display();
         Some(format!(
             "`{path}` is on this host: either it is not visible inside (`--ro {path}`), or its interpreter is not"
@@ -92,6 +113,7 @@ mod tests {
             name: "no-such".into(),
             errno,
             outside: None,
+            closed: None,
         }
     }
 

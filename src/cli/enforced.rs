@@ -50,6 +50,9 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
         1 => "landlock=none(abi-1,reopening-not-closed)".to_owned(),
         n => format!("landlock={n}"),
     });
+    if plan.exec.is_some() {
+        out.push("exec=not-writable".to_owned());
+    }
     if let Some(reads) = e.reads {
         out.push(
             match reads {

@@ -36,6 +36,7 @@ pub(super) fn plan() -> Plan {
         gaps: Vec::new(),
         notices: Vec::new(),
         rules: RuleBook::default(),
+        exec: None,
     }
 }
 
@@ -53,6 +54,7 @@ pub(super) fn inner() -> InnerPlan {
         ignored_signals: Vec::new(),
         unix_sockets: false,
         open_network: false,
+        programs: None,
         floor: None,
     }
 }

@@ -112,7 +112,7 @@ fn beside(
     let invocation = none::direct(args.command.clone(), env, cwd);
     let outcome = session::run(invocation, config);
     report.finish();
-    ending::of(outcome?, &args.command, host, report)
+    ending::of(outcome?, &args.command, host, report, None)
 }
 
 /// What the outer sandbox cannot be asked for afterwards: a spec, a profile, anything that tightens. Grants and the choice

@@ -62,7 +62,8 @@ fn wrap(
     };
     let outcome = launch.run(&chosen);
     report.finish();
-    ending::of(outcome?, &ready.plan.argv, &ready.host, report)
+    let plan = &ready.plan;
+    ending::of(outcome?, &plan.argv, &ready.host, report, Some(plan))
 }
 
 /// Options of the contract that later work brings (R14: refused, never ignored).

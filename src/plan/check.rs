@@ -119,10 +119,15 @@ pub fn write(plan: &Plan, path: &Path) -> Answer {
     }
 }
 
-/// May the command execute `path`? On Linux what is visible may be executed, if its permission bits say so.
+/// May the command execute `path`? What is visible may be executed, if its permission bits say so and `exec.deny_writable` does not
+/// speak of it.
 #[must_use]
 pub fn exec(plan: &Plan, path: &Path) -> Answer {
-    read(plan, path)
+    let seen = read(plan, path);
+    if seen.allowed && plan.exec.as_ref().is_some_and(|rule| rule.denies(path)) {
+        return words(false, "exec.deny_writable: the command can write here");
+    }
+    seen
 }
 
 /// The rule that hides `path`, of those that hide.

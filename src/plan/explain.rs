@@ -51,6 +51,16 @@ pub fn text(plan: &Plan) -> String {
             place(&r.origin)
         ));
     }
+    if let Some(rule) = &plan.exec {
+        line(String::new());
+        line("programs are not executed (exec.deny_writable):".to_owned());
+        for path in &rule.closed {
+            line(format!("  below     {}", shown(path)));
+        }
+        for path in &rule.open {
+            line(format!("  but below {}", shown(path)));
+        }
+    }
     if !plan.caches.is_empty() {
         line(String::new());
         line("caches:".to_owned());
@@ -110,6 +120,10 @@ pub fn value(plan: &Plan) -> Value {
             "effect": effect_word(r.effect), "path": lossy(&r.path), "rule": r.rule, "origin": place(&r.origin),
         })).collect::<Vec<_>>(),
         "writable": plan.writable.iter().map(|p| lossy(p)).collect::<Vec<_>>(),
+        "exec": plan.exec.as_ref().map(|rule| json!({
+            "closed": rule.closed.iter().map(|p| lossy(p)).collect::<Vec<_>>(),
+            "open": rule.open.iter().map(|p| lossy(p)).collect::<Vec<_>>(),
+        })),
         "caches": plan.caches.iter().map(|c| json!({ "name": c.name, "at": lossy(&c.at), "how": c.how })).collect::<Vec<_>>(),
         "environment": plan.env.iter().map(|(k, _)| k.to_string_lossy().into_owned()).collect::<Vec<_>>(),
         "environment_dropped": plan.env_dropped.iter().map(|(k, g)| json!({ "name": k.to_string_lossy(), "group": g })).collect::<Vec<_>>(),

@@ -10,6 +10,7 @@ mod crowds;
 mod denies;
 mod env;
 mod etc_files;
+pub mod exec;
 pub mod explain;
 mod gaps;
 mod grants;
@@ -237,6 +238,8 @@ pub struct Plan {
     pub writable: Vec<PathBuf>,
     /// Host and guest path of every writable piece of the host that is shown at another path than its own.
     pub moved: Vec<(PathBuf, PathBuf)>,
+    /// `exec.deny_writable`, where it holds.
+    pub exec: Option<exec::ExecRule>,
     /// Bound or host.
     pub view: View,
     /// Mode.

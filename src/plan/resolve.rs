@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::context::Ctx;
+use super::exec::{self, ExecRule};
 use super::layout::{self, Layout};
 use super::mandatory::{self, Mandatory};
 use super::memo::Memo;
@@ -87,6 +88,7 @@ pub(super) struct FilePlan {
     pub(super) gaps: Vec<Gap>,
     pub(super) notices: Vec<String>,
     pub(super) rules: RuleBook,
+    exec: Option<ExecRule>,
     layout: Option<Layout>,
 }
 
@@ -116,6 +118,7 @@ impl FilePlan {
             gaps: Vec::new(),
             notices: Vec::new(),
             rules: RuleBook::default(),
+            exec: None,
             layout: None,
         }
     }
@@ -144,6 +147,7 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
         gaps: gaps::collect(ctx, &rules, &mandatory, &layout.tree)?,
         notices,
         rules: book::write(&rules, &single),
+        exec: exec::rule(ctx, &layout.tree),
         layout: Some(layout),
     })
 }
@@ -189,6 +193,7 @@ fn assemble(
         pins: files.pins,
         writable: files.writable,
         moved: files.moved,
+        exec: files.exec,
         view: ctx.policy.fs.view,
         mode: ctx.policy.mode,
         fs_disabled: ctx.policy.fs.disabled,

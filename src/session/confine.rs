@@ -13,6 +13,8 @@ pub(super) struct Domain {
     /// Its ABI, 0 where the kernel has none.
     pub(super) abi: i32,
     built: harden::Domain,
+    /// Where the plan asks for it.
+    programs: Option<harden::ExecFloor>,
 }
 
 /// Opens what the domain of the command needs, inside the finished mounts.
@@ -29,9 +31,11 @@ pub(super) fn domain_prepare(plan: &InnerPlan) -> Result<Domain, SetupFailure> {
             failed(Step::Domain, &e)
         }
     })?;
+    let programs = plan.programs.as_ref().map(harden::ExecFloor::prepare);
     Ok(Domain {
         abi: built.abi(),
         built,
+        programs: programs.transpose().map_err(|e| failed(Step::Domain, &e))?,
     })
 }
 
@@ -61,6 +65,9 @@ fn program(plan: &InnerPlan, domain: &Domain, broker: bool) -> io::Result<Progra
 /// Enters the domain, for this process and what it starts, and sees that its floor holds.
 pub(super) fn domain_apply(domain: &Domain) -> Result<(), SetupFailure> {
     domain.built.apply().map_err(|e| failed(Step::Domain, &e))?;
+    if let Some(programs) = &domain.programs {
+        programs.apply().map_err(|e| failed(Step::Domain, &e))?;
+    }
     domain.built.prove().map_err(|e| failed(Step::Floor, &e))
 }
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{Floor, InnerPlan};
+use crate::backend::{ExecRule, Floor, InnerPlan};
 use crate::sys::fds;
 use crate::sys::signals::SignalSet;
 
@@ -44,6 +44,7 @@ struct Bytes {
     ignored_signals: Vec<i32>,
     unix_sockets: bool,
     open_network: bool,
+    programs: Option<[Vec<OsString>; 2]>,
     floor: Option<[Vec<OsString>; 2]>,
 }
 
@@ -79,6 +80,9 @@ pub(super) fn pack(plan: InnerPlan, facts: Facts) -> io::Result<Vec<u8>> {
         ignored_signals: plan.ignored_signals,
         unix_sockets: plan.unix_sockets,
         open_network: plan.open_network,
+        programs: plan
+            .programs
+            .map(|rule| [rule.closed, rule.open].map(texts)),
         floor: plan
             .floor
             .map(|floor| [floor.covered, floor.exempt].map(texts)),
@@ -110,6 +114,10 @@ pub(super) fn unpack(bytes: &[u8]) -> io::Result<(InnerPlan, Facts)> {
         ignored_signals: bytes.ignored_signals,
         unix_sockets: bytes.unix_sockets,
         open_network: bytes.open_network,
+        programs: bytes.programs.map(|paths| {
+            let [closed, open] = paths.map(self::paths);
+            ExecRule { closed, open }
+        }),
         floor: bytes.floor.map(|paths| {
             let [covered, exempt] = paths.map(self::paths);
             Floor { covered, exempt }
@@ -147,6 +155,10 @@ mod tests {
             ignored_signals: vec![1],
             unix_sockets: false,
             open_network: true,
+            programs: Some(ExecRule {
+                closed: vec![odd.clone().into()],
+                open: vec!["/bin".into()],
+            }),
             floor: Some(Floor {
                 covered: vec![odd.clone().into()],
                 exempt: vec!["/tmp".into(), odd.clone().into()],

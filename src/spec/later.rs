@@ -146,18 +146,13 @@ fn check_port(reader: &Reader<'_>, key: &str, node: &Node<'_>, port: u64) -> Res
     ))
 }
 
-/// `[exec]`: the block of writable trees is Seatbelt's so far.
+/// `[exec]`: a list of programs is not held yet.
 pub(super) fn exec(table: &Table<'_>) -> Result<Scalar<bool>, SpecError> {
     table.strings("deny")?;
     if table.entry("deny").is_some_and(is_set) {
         refuse(table, "deny", None, true);
     }
-    let deny_writable = table.bool("deny_writable")?;
-    if !table.reader.macos && deny_writable.as_ref().is_some_and(|d| d.value) {
-        let why = "this build cannot stop programs in writable trees from being executed on Linux";
-        refuse(table, "deny_writable", Some(why), true);
-    }
-    Ok(deny_writable)
+    table.bool("deny_writable")
 }
 
 /// `[limits]`: only the size of the private /tmp is held.

@@ -10,12 +10,11 @@ use super::source::Source;
 use super::{LayerInfo, SpecError, surface};
 use crate::policy::{Layer, Origin, Ruled};
 
-/// Where a file's relative paths start, and what `~` and the platform are.
+/// Where a file's relative paths start, and what `~` is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) base: &'a Path,
     pub(super) home: &'a Path,
-    pub(super) macos: bool,
 }
 
 /// A layer that takes part.
@@ -115,7 +114,6 @@ fn parse(source: &Source, place: Place<'_>, params: &Params) -> Result<Parsed, S
         base: place.base,
         home: place.home,
         params,
-        macos: place.macos,
         present: RefCell::default(),
         later: RefCell::default(),
     };

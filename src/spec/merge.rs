@@ -74,7 +74,7 @@ pub(super) fn merge(stack: Stack, call: Call<'_>) -> Result<Loaded, SpecError> {
         policy.net.off_by = None;
     }
     notices::open_network_takes_no_rules(&policy)?;
-    notices::add(&mut policy, &said, call);
+    notices::add(&mut policy, &said);
     Ok(Loaded { policy, layers })
 }
 

@@ -202,16 +202,16 @@ fn load_on(req: &LoadRequest, host: Host) -> Result<Loaded, SpecError> {
     let spec_given = !given.is_empty();
     let mut notices = Vec::new();
     let mut files: Vec<Layered> = Vec::new();
-    files.extend(user_layer(req, host, &params, spec_given)?);
+    files.extend(user_layer(req, &params, spec_given)?);
     for spec in &given {
-        let layered = given_layer(req, host, &params, spec).map_err(|e| match e.hint {
+        let layered = given_layer(req, &params, spec).map_err(|e| match e.hint {
             None if spec_by_variable => e.with_hint("the file is named by CCBOX_SPEC"),
             _ => e,
         })?;
         files.push(layered);
     }
     if !spec_given {
-        files.extend(project_layer(req, host, &params, &mut notices)?);
+        files.extend(project_layer(req, &params, &mut notices)?);
     }
     params.all_used()?;
 
@@ -227,7 +227,7 @@ fn load_on(req: &LoadRequest, host: Host) -> Result<Loaded, SpecError> {
         (None, None) => default,
     };
     let stack = Stack {
-        profile: profile::read(name, &req.home, host.macos)?,
+        profile: profile::read(name, &req.home)?,
         files,
         variable,
         flags,
@@ -266,7 +266,7 @@ fn managed_layer(req: &LoadRequest, host: Host) -> Result<Option<Layered>, SpecE
     };
     // Parameters are the caller's, and the managed file is a ceiling over the caller.
     let none = Params::default();
-    let layered = layer::read(&opened.source, place(&opened, req, host), &none)?;
+    let layered = layer::read(&opened.source, place(&opened, req), &none)?;
     managed::refuse_personal_keys(&layered.keys)?;
     Ok(Some(layered))
 }
@@ -274,14 +274,13 @@ fn managed_layer(req: &LoadRequest, host: Host) -> Result<Option<Layered>, SpecE
 /// Beside a given spec the user file adds its denies only (semantics 17).
 fn user_layer(
     req: &LoadRequest,
-    host: Host,
     params: &Params,
     spec_given: bool,
 ) -> Result<Option<Layered>, SpecError> {
     let Some(opened) = files::user(&req.config_dir)? else {
         return Ok(None);
     };
-    let mut layered = layer::read(&opened.source, place(&opened, req, host), params)?;
+    let mut layered = layer::read(&opened.source, place(&opened, req), params)?;
     if spec_given {
         layered.keys = layered.keys.denies_only();
         layered.info.note = Some("denies only: a spec is given".to_owned());
@@ -291,12 +290,11 @@ fn user_layer(
 
 fn given_layer(
     req: &LoadRequest,
-    host: Host,
     params: &Params,
     spec: &SpecSource,
 ) -> Result<Layered, SpecError> {
     let opened = files::given(spec, &req.cwd, req.stdin_spec.as_deref())?;
-    let layered = layer::read(&opened.source, place(&opened, req, host), params)?;
+    let layered = layer::read(&opened.source, place(&opened, req), params)?;
     if layered.is_empty {
         return Err(
             SpecError::plain(format!("{}: the spec is empty", shown(&opened.source.name)))
@@ -308,7 +306,6 @@ fn given_layer(
 
 fn project_layer(
     req: &LoadRequest,
-    host: Host,
     params: &Params,
     notices: &mut Vec<String>,
 ) -> Result<Option<Layered>, SpecError> {
@@ -320,16 +317,15 @@ fn project_layer(
     let discovered = files::project(&req.cwd, caller)?;
     notices.extend(discovered.notices);
     match discovered.file {
-        Some(opened) => layer::read(&opened.source, place(&opened, req, host), params).map(Some),
+        Some(opened) => layer::read(&opened.source, place(&opened, req), params).map(Some),
         None => Ok(None),
     }
 }
 
-fn place<'a>(opened: &'a files::Opened, req: &'a LoadRequest, host: Host) -> Place<'a> {
+fn place<'a>(opened: &'a files::Opened, req: &'a LoadRequest) -> Place<'a> {
     Place {
         base: &opened.base,
         home: &req.home,
-        macos: host.macos,
     }
 }
 

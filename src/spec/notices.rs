@@ -2,7 +2,6 @@
 //! to look at the host are the planner's.
 
 use super::SpecError;
-use super::merge::Call;
 use super::source::shown;
 use crate::policy::{Layer, NetworkMode, Origin, Policy};
 
@@ -48,7 +47,7 @@ pub(super) fn open_network_takes_no_rules(policy: &Policy) -> Result<(), SpecErr
 }
 
 /// Semantics 40.
-pub(super) fn add(policy: &mut Policy, said: &Said, call: Call<'_>) {
+pub(super) fn add(policy: &mut Policy, said: &Said) {
     let by = |origin: &Option<Origin>| {
         origin
             .as_ref()
@@ -71,12 +70,6 @@ pub(super) fn add(policy: &mut Policy, said: &Said, call: Call<'_>) {
         out.push(format!(
             "`filesystem.disabled`{}: no path rule holds",
             by(&said.disabled)
-        ));
-    }
-    if policy.exec_deny_writable && !call.macos {
-        out.push(format!(
-            "profile {}: programs in writable trees can still be executed, that block is not supported yet",
-            policy.profile
         ));
     }
     policy.notices.extend(out);

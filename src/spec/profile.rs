@@ -49,7 +49,7 @@ pub(super) fn by_name(typed: &str) -> Result<&'static str, SpecError> {
 }
 
 /// Reads a built-in profile.
-pub(super) fn read(name: &'static str, home: &Path, macos: bool) -> Result<Layered, SpecError> {
+pub(super) fn read(name: &'static str, home: &Path) -> Result<Layered, SpecError> {
     let text = text(name).unwrap_or_default();
     let source = Source::new(
         format!("profile {name}"),
@@ -60,7 +60,6 @@ pub(super) fn read(name: &'static str, home: &Path, macos: bool) -> Result<Layer
     let place = Place {
         base: Path::new("/"),
         home,
-        macos,
     };
     layer::read(&source, place, &Params::default())
 }

@@ -24,8 +24,6 @@ pub(super) struct Reader<'a> {
     pub(super) base: &'a Path,
     pub(super) home: &'a Path,
     pub(super) params: &'a Params,
-    /// The rules are for macOS; a value, so that both answers are compiled and tested everywhere.
-    pub(super) macos: bool,
     /// Every key that says something, in the order read.
     pub(super) present: RefCell<Vec<Present>>,
     /// Keys whose enforcement comes later.

@@ -99,7 +99,6 @@ pub fn inspect(request: TrustRequest<'_>) -> Result<Candidate, SpecError> {
     let place = Place {
         base: path.parent().unwrap_or(Path::new("/")),
         home: request.home,
-        macos: std::env::consts::OS == "macos",
     };
     let grants = layer::grants(&source, place, &Params::lenient())?;
     Ok(Candidate {

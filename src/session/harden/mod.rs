@@ -12,6 +12,7 @@
 
 mod compile;
 mod domain;
+mod exec_floor;
 mod floor;
 mod inputs;
 mod rule;
@@ -22,6 +23,7 @@ mod tests;
 use std::io;
 
 pub use domain::{Domain, DomainError};
+pub use exec_floor::{ExecFloor, ExecFloorError};
 pub use floor::FloorError;
 pub use inputs::{InputError, rebind_inputs};
 pub use rule::Arch;

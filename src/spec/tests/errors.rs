@@ -283,10 +283,6 @@ fn messages() {
             "spec.toml:2:17: `linux.weaker_nested` is not supported yet",
         ),
         (
-            "[exec]\ndeny_writable = true",
-            "spec.toml:2:17: `exec.deny_writable` is not supported yet: this build cannot stop programs in writable trees from being executed on Linux",
-        ),
-        (
             "[exec]\ndeny = [\"/usr/bin/sudo\"]",
             "spec.toml:2:8: `exec.deny` is not supported yet",
         ),

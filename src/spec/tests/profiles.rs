@@ -126,14 +126,6 @@ fn execution_from_writable_trees_by_platform() {
         assert_eq!(profile(name, false).exec_deny_writable, linux, "{name}");
         assert_eq!(profile(name, true).exec_deny_writable, macos, "{name}");
     }
-    let notices = profile("strict", false).notices;
-    assert_eq!(
-        notices,
-        [
-            "profile strict: programs in writable trees can still be executed, that block is not supported yet"
-        ]
-    );
-    assert!(profile("strict", true).notices.is_empty());
 }
 
 #[test]

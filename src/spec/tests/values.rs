@@ -65,7 +65,7 @@ transparent_ports = [22, 80, 443]
 allow_plaintext_inject = false
 
 [exec]
-deny_writable = false
+deny_writable = true
 deny = []
 
 [env]

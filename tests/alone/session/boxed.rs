@@ -250,6 +250,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             ignored_signals: Vec::new(),
             unix_sockets: false,
             open_network: false,
+            programs: None,
             floor: broker.is_some().then(|| Floor {
                 // The private /tmp holds the working directory, so the broker answers there as well.
                 covered: vec![ws.clone(), "/tmp".into()],

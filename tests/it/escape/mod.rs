@@ -17,6 +17,7 @@ mod compat_calls;
 mod covers;
 mod descriptors;
 mod device_nodes;
+mod exec_writable;
 mod file_handles;
 mod grant_swap;
 mod hard_link;

@@ -37,5 +37,8 @@ except OSError: pass"
         let pid = bystander.id();
         ran(site.outside(&python(&format!("os.kill({pid}, 9)"))));
         assert!(!bystander.wait().unwrap().success());
+        // What `timeout` had started is left.
+        let group = nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap());
+        nix::sys::signal::killpg(group, nix::sys::signal::SIGKILL).unwrap();
     }
 }
