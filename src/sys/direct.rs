@@ -100,3 +100,106 @@ pub(crate) fn truncate(path: &CStr, length: i64) -> Result<(), Errno> {
     // SAFETY: truncate reads a NUL-terminated path that outlives the call.
     done(unsafe { libc::syscall(libc::SYS_truncate, path.as_ptr(), length) })
 }
+
+/// A string in memory that another thread changes, always with a NUL at its end.
+pub(crate) fn racing_text(bytes: &[std::sync::atomic::AtomicU8]) -> &CStr {
+    use std::sync::atomic::Ordering;
+    assert!(bytes.last().is_some_and(|b| b.load(Ordering::Relaxed) == 0));
+    // SAFETY: `from_ptr` requires a NUL within the allocation, which the last byte is; nobody writes it, as both sides only ever
+    // write before it. The bytes are atomics, the result is only handed to system calls, which read it as memory of another program.
+    unsafe { CStr::from_ptr(bytes.as_ptr().cast()) }
+}
+
+/// openat2 with flags that another thread changes.
+pub(crate) fn open_racing(
+    dir: i32,
+    path: &CStr,
+    how: &[std::sync::atomic::AtomicU64; 3],
+) -> Result<OwnedFd, Errno> {
+    // SAFETY: openat2 reads a NUL-terminated path and three u64; both outlive the call, and the kernel reads them as memory that may
+    // change.
+    opened(unsafe {
+        libc::syscall(
+            libc::SYS_openat2,
+            dir,
+            path.as_ptr(),
+            how.as_ptr(),
+            size_of_val(how),
+        )
+    })
+}
+
+fn failed(r: libc::c_long) -> Errno {
+    match Errno::result(r) {
+        Err(errno) => errno,
+        Ok(_) => Errno::UnknownErrno,
+    }
+}
+
+/// openat with any address for a path.
+pub(crate) fn open_address(address: usize, flags: i32) -> Errno {
+    // SAFETY: the kernel checks the address; no path at all is read through a wrong one.
+    failed(unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, address, flags, 0o600) })
+}
+
+/// mkdirat with any address for a path.
+pub(crate) fn make_dir_address(address: usize) -> Errno {
+    // SAFETY: as above.
+    failed(unsafe { libc::syscall(libc::SYS_mkdirat, libc::AT_FDCWD, address, 0o700) })
+}
+
+/// truncate with any address for a path.
+pub(crate) fn truncate_address(address: usize) -> Errno {
+    // SAFETY: as above.
+    failed(unsafe { libc::syscall(libc::SYS_truncate, address, 0) })
+}
+
+/// openat2 for writing with a structure of this size and this word behind the known ones.
+pub(crate) fn open_how_sized(path: &CStr, size: usize, behind: u64) -> Errno {
+    let mut how = vec![0u64; 1024];
+    how[0] = u64::from(libc::O_WRONLY.cast_unsigned());
+    how[3] = behind;
+    // SAFETY: openat2 reads a NUL-terminated path and at most 4096 bytes of the structure, all of which are there.
+    failed(unsafe {
+        libc::syscall(
+            libc::SYS_openat2,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            how.as_ptr(),
+            size,
+        )
+    })
+}
+
+/// openat with a path whose NUL is the last byte before memory that cannot be read.
+pub(crate) fn at_the_end_of_a_page(path: &CStr, flags: i32) -> Result<(), Errno> {
+    const PAGE: usize = 4096;
+    // SAFETY: an anonymous private mapping at an address of the kernel's choice.
+    let map = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            2 * PAGE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    assert!(map != libc::MAP_FAILED);
+    let bytes = path.to_bytes_with_nul();
+    // SAFETY: the second page is part of the mapping made above, and nothing refers to it; the copy ends with the first one, which is
+    // written by nobody else, and the system call reads it.
+    unsafe {
+        assert_eq!(libc::mprotect(map.byte_add(PAGE), PAGE, libc::PROT_NONE), 0);
+        let start = map.cast::<u8>().add(PAGE - bytes.len());
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
+        opened(libc::syscall(
+            libc::SYS_openat,
+            libc::AT_FDCWD,
+            start,
+            flags,
+            0o600,
+        ))
+        .map(drop)
+    }
+}

@@ -36,6 +36,7 @@ pub(super) struct Area {
     mount: u64,
     /// It is the whole mount, so that no path needs to be looked at.
     whole: bool,
+    is_dir: bool,
 }
 
 impl Area {
@@ -121,7 +122,14 @@ impl Areas {
             .find(|area| area.mount == look.mount && place::below(&path, &area.guest).is_some()))
     }
 
-    /// The area with this path, if it is the root of a mount or a file: what stands at the place where it is mounted.
+    /// Some covered tree is a single file.
+    pub(super) fn has_files(&self) -> bool {
+        self.areas
+            .iter()
+            .any(|area| area.is_covered() && !area.is_dir)
+    }
+
+    /// The sandbox's root directory.
     pub(super) fn is_root(&self, look: &Look) -> bool {
         look.same(&self.root)
     }
@@ -165,6 +173,7 @@ fn area(kind: Kind, fd: BorrowedFd<'_>) -> Result<Area, Errno> {
         guest: place::path(fd)?,
         mount: look.mount,
         whole: look.mount_root,
+        is_dir: look.is(libc::S_IFDIR),
     })
 }
 

@@ -38,6 +38,7 @@ use areas::Areas;
 use caller::Caller;
 use denial::Denied;
 use resolve::Walk;
+use workers::Staff;
 pub use workers::Supervisor;
 
 /// What the inner stage hands over.
@@ -123,6 +124,15 @@ pub fn start(
     door: Door,
     sink: Arc<dyn Sink>,
 ) -> Result<Supervisor, BrokerError> {
+    start_with(plan, door, sink, Staff::default())
+}
+
+fn start_with(
+    plan: &BrokerPlan,
+    door: Door,
+    sink: Arc<dyn Sink>,
+    staff: Staff,
+) -> Result<Supervisor, BrokerError> {
     let areas = Areas::new(plan, door.root.as_fd())?;
     let bytes = |path: &PathBuf| path.as_os_str().as_bytes().to_vec();
     let trees = plan.trees.iter().map(|tree| TreePaths {
@@ -134,7 +144,7 @@ pub fn start(
         .iter()
         .map(|tree| above(&tree.top))
         .collect::<Result<_, _>>()?;
-    workers::start(Broker {
+    let broker = Broker {
         listener: door.listener,
         root: door.root,
         child: door.child,
@@ -146,7 +156,8 @@ pub fn start(
         repositories: Repositories::default(),
         protected_links: protected_links(),
         sink,
-    })
+    };
+    workers::start(broker, staff)
 }
 
 /// The top of a writable root on the host, before any code of the child runs.
@@ -156,8 +167,7 @@ fn above(top: &Path) -> Result<Above, BrokerError> {
         source,
     };
     let path = CString::new(top.as_os_str().as_bytes()).map_err(|e| failed(e.into()))?;
-    let flags = libc::O_PATH | libc::O_DIRECTORY;
-    let top_fd = at::open_here(&path, flags).map_err(|errno| failed(errno.into()))?;
+    let top_fd = at::open_here(&path, libc::O_PATH).map_err(|errno| failed(errno.into()))?;
     Ok(Above::new(top_fd, components(top).len()))
 }
 

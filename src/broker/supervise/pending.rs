@@ -13,6 +13,9 @@ use crate::sys::{at, notify};
 const SHORTEST: Duration = Duration::from_micros(500);
 const LONGEST: Duration = Duration::from_millis(20);
 
+/// Each holds a descriptor of this process.
+const MOST: usize = 512;
+
 /// An open that goes on.
 #[derive(Debug)]
 pub(super) struct Waiting {
@@ -44,6 +47,10 @@ pub(super) fn serve(broker: &Broker, queue: &Receiver<Queued>) -> Result<(), Err
             queue.recv_timeout(pause)
         };
         match next {
+            Ok(queued) if all.len() >= MOST => {
+                let full = notify::Answer::Error(Errno::ENFILE);
+                let _gone = notify::answer(broker.listener.as_fd(), &mut buffers, queued.id, full);
+            }
             Ok(queued) => {
                 all.push(queued);
                 pause = SHORTEST;

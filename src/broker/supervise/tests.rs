@@ -1,5 +1,8 @@
 //! The supervisor with a real filter and a real floor around a thread of the test, without a sandbox around both.
 
+mod attacks;
 mod basics;
+mod details;
 mod fidelity;
 mod harness;
+mod races;

@@ -23,7 +23,8 @@ use super::{Broker, BrokerError};
 use crate::broker::calls::Call;
 use crate::sys::fds::poll;
 use crate::sys::notify::{self, Answer, Buffers, Request};
-use crate::sys::{prctl, signals, task};
+use crate::sys::signals::{self, SignalSet};
+use crate::sys::{prctl, task};
 
 /// Two, so that one can be held up; more are made when all are.
 const FIRST: usize = 2;
@@ -50,6 +51,7 @@ impl Supervisor {
 #[derive(Debug)]
 struct Shared {
     broker: Broker,
+    leader: bool,
     lead: Mutex<Lead>,
     /// A follower may become leader.
     vacant: Condvar,
@@ -113,7 +115,25 @@ impl Drop for Fuse<'_> {
     }
 }
 
-pub(super) fn start(broker: Broker) -> Result<Supervisor, BrokerError> {
+/// How the threads share the work.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Staff {
+    /// How many there are at first.
+    pub(super) workers: usize,
+    /// One receives at a time. Without, all of them do: slower, and what a test of races wants.
+    pub(super) leader: bool,
+}
+
+impl Default for Staff {
+    fn default() -> Self {
+        Self {
+            workers: FIRST,
+            leader: true,
+        }
+    }
+}
+
+pub(super) fn start(broker: Broker, staff: Staff) -> Result<Supervisor, BrokerError> {
     // 6.6; what it does not know changes nothing but speed.
     let _slower = notify::wake_up_on_one_cpu(broker.listener.as_fd());
     // The child was forked with the caller's soft limits and may raise its own up to the hard ones.
@@ -123,6 +143,7 @@ pub(super) fn start(broker: Broker) -> Result<Supervisor, BrokerError> {
     let (queue, queued) = channel();
     let shared = Arc::new(Shared {
         broker,
+        leader: staff.leader,
         lead: Mutex::new(Lead {
             leader: None,
             followers: 0,
@@ -136,7 +157,7 @@ pub(super) fn start(broker: Broker) -> Result<Supervisor, BrokerError> {
         failed: AtomicBool::new(false),
         queue: Mutex::new(queue),
     });
-    for _ in 0..FIRST {
+    for _ in 0..staff.workers.min(MOST) {
         worker(&shared)?;
     }
     thread("broker-watch", &shared, |shared| {
@@ -160,8 +181,9 @@ fn thread(
     Builder::new()
         .name(name.to_owned())
         .spawn(move || {
-            let deprived = task::own_umask()
-                .map_err(std::io::Error::from)
+            // Signals are the main thread's; here they would make calls fail that are somebody else's.
+            let deprived = signals::set_mask(SignalSet::catchable())
+                .and_then(|_| task::own_umask().map_err(std::io::Error::from))
                 .and_then(|()| prctl::drop_capabilities(prctl::Left::Nothing));
             let go = deprived.is_ok();
             // The receiver waits for exactly this.
@@ -233,7 +255,7 @@ fn is_over(shared: &Shared) -> Result<bool, Errno> {
 /// Returns as the leader, or with false when it is over.
 fn lead(shared: &Shared, index: usize) -> bool {
     let mut lead = shared.lead();
-    if lead.leader == Some(index) {
+    if lead.leader == Some(index) || !shared.leader {
         return !lead.over;
     }
     lead.followers += 1;

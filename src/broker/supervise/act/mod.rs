@@ -24,6 +24,9 @@ use super::{Broker, Stop};
 use crate::broker::calls::Call;
 use crate::sys::notify;
 
+/// How often somebody may replace what is looked at before a call fails.
+const MOST_ROUNDS: u32 = 1000;
+
 /// What happens with a call in the end.
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -77,11 +80,16 @@ impl<'b> Turn<'b> {
     /// Carries the call out. The error is what the caller gets.
     pub(super) fn take(&self, call: Call) -> Result<Outcome, Errno> {
         let floor_decides = self.floor_decides(call);
+        let mut rounds = 0;
         loop {
             match self.once(call) {
                 Ok(outcome) => return Ok(outcome),
                 // Something was replaced between two looks; the caller might have been later.
-                Err(Stop::Again) => self.caller.verify()?,
+                Err(Stop::Again) if rounds < MOST_ROUNDS => {
+                    rounds += 1;
+                    self.caller.verify()?;
+                }
+                Err(Stop::Again) => return Err(Errno::EAGAIN),
                 Err(Stop::Errno(errno)) => return Err(errno),
                 Err(Stop::Denied(denied)) => {
                     self.broker.report(&self.caller, *denied);
@@ -89,6 +97,8 @@ impl<'b> Turn<'b> {
                 }
                 // It leads through another process. The kernel knows whether it may, unless it is nothing the floor governs.
                 Err(Stop::Foreign) if floor_decides => return Ok(Outcome::Continue),
+                // openat, which the caller will try then, has its flags in a register.
+                Err(Stop::Foreign) if call == Call::Openat2 => return Err(Errno::ENOSYS),
                 // An operation that must be alone has been asked for under the exclusive lock already.
                 Err(Stop::Foreign | Stop::Exclusive) => return Err(Errno::EACCES),
             }

@@ -138,19 +138,52 @@ impl Turn<'_> {
                 let found = find(&spot.dir, &name)?;
                 if found.is_some_and(|found| found.is(libc::S_IFLNK)) && wish.follows() {
                     Step::Follow
+                } else if let Some(outcome) = self.tree_of_one_file(wish, &spot, &name)? {
+                    Step::Done(outcome)
                 } else {
                     Step::Done(self.uncovered(wish, &spot, &name, found.as_ref())?)
                 }
             };
             match step {
                 Step::Done(outcome) => return Ok(outcome),
-                Step::Mounted => return not_ours(wish),
+                Step::Mounted => {
+                    if let Some(outcome) = self.tree_of_one_file(wish, &spot, &name)? {
+                        return Ok(outcome);
+                    }
+                    return not_ours(wish);
+                }
                 Step::Follow => match walk.follow(&spot, &name)? {
                     Goal::Spot(next) => spot = next,
                     Goal::Object(object) => return self.reopen(wish, &object),
                 },
             }
         }
+    }
+
+    /// A file that is a covered tree of its own: its directory is not covered, and no rule is about its name.
+    fn tree_of_one_file(
+        &self,
+        wish: &Wish,
+        spot: &Spot,
+        name: &CStr,
+    ) -> Result<Option<Outcome>, Stop> {
+        if !self.broker.areas.has_files() {
+            return Ok(None);
+        }
+        let how = How {
+            flags: place::PATH_ONLY,
+            ..How::default()
+        };
+        let Ok(object) = at::open(spot.dir.as_fd(), name, how) else {
+            return Ok(None);
+        };
+        let look = at::look(object.as_fd(), c"")?;
+        let area = self.broker.areas.of(object.as_fd(), &look)?;
+        if !look.is(libc::S_IFREG) || !area.is_some_and(Area::is_covered) {
+            return Ok(None);
+        }
+        may_be_opened(wish, Some(&look))?;
+        self.reopen(wish, &object).map(Some)
     }
 
     /// What the path names is a directory or nothing, whatever happens: no file is opened for writing or made.
@@ -210,7 +243,8 @@ impl Turn<'_> {
                 task::set_umask(umask);
             }
             let opened = attempt(wish, &spot.dir, name, made)?;
-            if made != Made::Existing {
+            // What was there before is not new, whoever opens it.
+            if found.is_none() {
                 broker.repositories.came(&spot.dir, name.to_bytes());
             }
             Ok(Step::Done(opened))

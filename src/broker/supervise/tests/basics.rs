@@ -128,6 +128,67 @@ fn programs_work_inside() {
 }
 
 #[test]
+fn git_works_inside_and_its_hooks_do_not() {
+    let (_keep, dir) = scratch();
+    let script = r"
+        set -e
+        export GIT_CONFIG_NOSYSTEM=1 HOME=/nonexistent GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@a
+        git init -q r && cd r
+        git config user.name x && git config user.email x@x
+        for i in 1 2 3; do echo $i > f && git add f && git commit -qm $i; done
+        git checkout -q -b side HEAD~1 && echo s > s && git add s && git commit -qm side
+        git checkout -q - && git merge -q side -m merged && git gc -q && git rebase -q HEAD~1
+        git worktree add -q ../linked side && git -C ../linked status --short
+        cd .. && git clone -q r c && git -C c log --oneline | wc -l
+        rm -rf c
+        if git -C r config core.fsmonitor evil; then exit 9; fi
+        if echo evil > r/.git/hooks/pre-commit; then exit 8; fi
+        exit 0
+    ";
+    let mut setup = Setup::new(&dir).pattern(".env");
+    setup.plan.git = true;
+    let (output, denials) =
+        setup.run(move || Command::new("bash").args(["-xc", script]).output().unwrap());
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(!dir.join("r/.git/hooks/pre-commit").exists());
+    let said: Vec<_> = denials.iter().map(|d| (d.action, &d.cause)).collect();
+    assert!(
+        matches!(said[..], [("rename", Cause::Git(config)), ("create", Cause::Git(_))] if config.contains("core.fsmonitor=evil")),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_single_file_can_be_a_tree() {
+    let (_keep, dir) = scratch();
+    fs::create_dir(dir.join("w")).unwrap();
+    fs::write(dir.join("one"), "old").unwrap();
+    fs::write(dir.join("other"), "old").unwrap();
+    let mut setup = Setup::new(&dir.join("w")).pattern(".env");
+    let mut tree = setup.plan.trees[0].clone();
+    tree.guest = dir.join("one");
+    tree.host.clone_from(&tree.guest);
+    tree.top.clone_from(&tree.guest);
+    setup.plan.trees.push(tree);
+    let (one, other) = (dir.join("one"), dir.join("other"));
+    let ((), denials) = setup.run(move || {
+        fs::write(&one, "new").unwrap();
+        fs::set_permissions(&one, fs::Permissions::from_mode(0o600)).unwrap();
+        nix::unistd::truncate(&one, 2).unwrap();
+        assert!(fs::write(&other, "new").is_err());
+        assert!(fs::remove_file(&one).is_err());
+        assert!(fs::rename(&one, &other).is_err());
+    });
+    assert_eq!(fs::read_to_string(dir.join("one")).unwrap(), "ne");
+    assert_eq!(fs::read_to_string(dir.join("other")).unwrap(), "old");
+    assert_eq!(short(&denials), []);
+}
+
+#[test]
 fn outside_of_the_trees_the_floor_decides() {
     let (_keep, dir) = scratch();
     let (_keep2, other) = scratch();

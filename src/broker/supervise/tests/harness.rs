@@ -13,10 +13,10 @@ use landlock::{
 use nix::sched::CloneFlags;
 use nix::unistd::Pid;
 
-use crate::broker::decide::{Denied, Excepted, Matcher, Rule};
+use crate::broker::decide::{Denied, Rule};
 use crate::broker::fold::NameRules;
 use crate::broker::plan::{BrokerPlan, NamedRule, Tree, components};
-use crate::broker::supervise::{Cause, Denial, Door, Sink, start};
+use crate::broker::supervise::{Cause, Denial, Door, Sink, Staff, start_with};
 use crate::policy::path::{ListKind, PathEntry};
 use crate::policy::{Layer, Origin};
 use crate::session::harden::{FilterOptions, filter_program, install_broker_filter, landlock_abi};
@@ -26,8 +26,7 @@ use crate::sys::{at, fds, prctl, task};
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
     pub(super) plan: BrokerPlan,
-    /// The floor can be left out, to see what the broker alone does.
-    pub(super) floor: bool,
+    staff: Staff,
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +57,7 @@ impl Setup {
                 exceptions: Vec::new(),
                 git: false,
             },
-            floor: true,
+            staff: Staff::default(),
         }
     }
 
@@ -96,16 +95,12 @@ impl Setup {
         )
     }
 
-    pub(super) fn exception(mut self, text: &str) -> Self {
-        let matcher = Excepted::new(parsed(text, ListKind::AllowCreate));
-        self.plan
-            .exceptions
-            .push(Arc::new(matcher) as Arc<dyn Matcher>);
-        self
-    }
-
-    pub(super) fn without_floor(mut self) -> Self {
-        self.floor = false;
+    /// All of this many workers at once.
+    pub(super) fn crowd(mut self, workers: usize) -> Self {
+        self.staff = Staff {
+            workers,
+            leader: false,
+        };
         self
     }
 
@@ -127,9 +122,7 @@ impl Setup {
                 broker: true,
             };
             let program = filter_program(options).unwrap();
-            if setup.floor {
-                floor(&setup.plan);
-            }
+            floor(&setup.plan);
             let listener = install_broker_filter(&program).unwrap();
             assert!(listener.killable);
             to_main.send(listener.fd).unwrap();
@@ -146,7 +139,13 @@ impl Setup {
             // If the supervisor fails, so does the test.
             child: Pid::this(),
         };
-        let supervisor = start(&self.plan, door, Arc::clone(&notes) as Arc<dyn Sink>).unwrap();
+        let supervisor = start_with(
+            &self.plan,
+            door,
+            Arc::clone(&notes) as Arc<dyn Sink>,
+            self.staff,
+        )
+        .unwrap();
         to_child.send(()).unwrap();
         let result = match child.join() {
             Ok(result) => result,
