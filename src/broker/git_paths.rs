@@ -18,7 +18,7 @@
 //!
 //! | entry of a git directory | rule |
 //! |---|---|
-//! | `config`, `config.worktree` | only renamed from `<name>.lock` beside it, through [`Gate::Config`]; may be removed unless it is the project's own; a mode that lets nobody else write |
+//! | `config`, `config.worktree` | only renamed from `<name>.lock` beside it, through [`Gate::Config`]; a missing `config` may be made empty ([`Gate::EmptyConfig`]); may be removed unless it is the project's own; a mode that lets nobody else write |
 //! | `hooks` | may be made as a directory and removed, but never be a link or be moved |
 //! | `hooks/*` | closed except `*.sample` |
 //! | `info/attributes`, files in `branches/` and `remotes/` | closed; the last two are remotes by another syntax |
@@ -53,6 +53,10 @@ pub trait Facts {
 pub enum Gate {
     /// Compare the file with the one it replaces and install a copy: [`super::gate::compare_at`].
     Config,
+    /// Make the file in place of the child, empty, and give it a descriptor that cannot be written: libgit2 makes one before
+    /// it writes it by `config.lock`. An open that insists on a new file (`O_EXCL`) is refused: whoever asks so writes
+    /// into it, and is told at once.
+    EmptyConfig,
     /// Check the directory that becomes a git directory: [`super::gate::skeleton::check`].
     Skeleton(Becomes),
     /// Check the directory as for [`Gate::Skeleton`] (it may become complete by this), write [`COMMONDIR`] in place of the
@@ -111,7 +115,7 @@ impl std::fmt::Debug for Query<'_> {
     }
 }
 
-const CONFIG: &str = "git configuration is written by git itself, through config.lock";
+pub(super) const CONFIG: &str = "git configuration is written by git itself, through config.lock";
 const HOOKS: &str = "git hooks run on the host";
 const ATTRIBUTES: &str = "git attributes select filters";
 const REMOTES: &str = "a remote outside of the git configuration";
@@ -248,6 +252,9 @@ fn open_if(open: bool, reason: &'static str) -> Ruling {
 fn config(q: &Query<'_>) -> Ruling {
     if q.action == Action::RenameTo(Kind::File) && q.from_lock {
         return Ruling::Gate(Gate::Config);
+    }
+    if q.action == Action::Write && q.kind == Kind::Absent && q.name == b"config" {
+        return Ruling::Gate(Gate::EmptyConfig);
     }
     let removed = q.action == Action::Unlink && !q.facts.is_project_git_dir(q.dir.len());
     // `git init` turns the execute bit on and off to learn whether the file system has one, and would write

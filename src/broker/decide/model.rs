@@ -348,6 +348,7 @@ impl Broker<'_> {
             Gate::Skeleton(Becomes::Parent) | Gate::Commondir => {
                 self.skeleton(self.fs.at(&split(&parent)).unwrap(), &parent)
             }
+            Gate::EmptyConfig => true,
             Gate::Skeleton(Becomes::Moved) => {
                 self.skeleton(self.fs.at(&split(from.unwrap())).unwrap(), to)
             }
@@ -419,6 +420,10 @@ impl Broker<'_> {
         let inode = match self.ask(Action::Write, path) {
             Verdict::Allow => {
                 old.unwrap_or_else(|| self.fs.put(dir, &name, Node::File(Vec::new())))
+            }
+            Verdict::NeedsGate(Gate::EmptyConfig) => {
+                self.fs.put(dir, &name, Node::File(Vec::new()));
+                return true;
             }
             Verdict::NeedsGate(Gate::Commondir) => {
                 if !self.gate(Gate::Commondir, None, path) {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat, renameat};
@@ -33,6 +33,15 @@ pub fn install(dir: impl AsFd, name: &[u8], bytes: &[u8], mode: u32) -> Result<(
         // It is ours: nobody else could take the name.
         let _ = remove(dir, &lock);
     })
+}
+
+/// Makes a file with nothing in it and opens it for reading.
+pub fn make_empty(dir: impl AsFd, name: &[u8], mode: u32) -> Result<OwnedFd, Errno> {
+    let flags =
+        OFlag::O_RDONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let fd = openat(dir, name, flags, Mode::from_bits_truncate(0o600))?;
+    fchmod(&fd, Mode::from_bits_truncate(mode & 0o777))?;
+    Ok(fd)
 }
 
 /// `config.lock` for `config`.

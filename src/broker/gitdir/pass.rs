@@ -11,7 +11,7 @@ use super::super::gate::skeleton::{self, Reinstall, Skeleton};
 use super::super::gate::{Refusal, compare, compare_at};
 use super::super::git_paths::{self, Becomes, COMMONDIR, Facts, Gate};
 use super::facts::Pinned;
-use super::install::{install, lock_name, remove};
+use super::install::{install, lock_name, make_empty, remove};
 use super::look::{self, Listing, Look};
 use crate::sys::{fds, objects};
 
@@ -37,7 +37,7 @@ pub struct Ask<'a> {
     pub to: Spot<'a>,
     /// What is renamed to it.
     pub from: Option<Spot<'a>>,
-    /// `RENAME_NOREPLACE`.
+    /// It must be a new name: `RENAME_NOREPLACE`, `O_EXCL`.
     pub noreplace: bool,
     /// The mode of a new file, the child's umask applied.
     pub mode: u32,
@@ -50,7 +50,7 @@ pub enum Passed {
     Act,
     /// It was performed: the answer is success.
     Done,
-    /// It was performed: the answer is a copy of this descriptor, which is open for reading and writing.
+    /// It was performed: the answer is a copy of this descriptor, however the child wanted to open the file.
     Give(OwnedFd),
 }
 
@@ -83,6 +83,7 @@ impl GateError {
 pub fn pass(gate: Gate, ask: &Ask<'_>) -> Result<Passed, GateError> {
     match gate {
         Gate::Config => config(ask),
+        Gate::EmptyConfig => empty_config(ask),
         Gate::Skeleton(Becomes::Parent) => become_one(ask),
         Gate::Skeleton(Becomes::Moved) => become_dot_git(ask),
         Gate::Commondir => commondir(ask),
@@ -96,6 +97,14 @@ fn unusual(what: &str) -> GateError {
         value: None,
         reason: what.to_owned(),
     })
+}
+
+/// The most that a new configuration file gives to others: the group may write, as with a umask of 002.
+const NEW_CONFIG: u32 = 0o664;
+
+/// The mode of a configuration file, as `chmod` of it is judged: nobody may write who could not before, and the owner can.
+fn new_mode(wanted: u32, before: u32) -> u32 {
+    wanted & (before | 0o755) | 0o600
 }
 
 /// A rename of `config.lock` to `config`: the bytes are read once, judged, and installed as a new file.
@@ -113,7 +122,7 @@ fn config(ask: &Ask<'_>) -> Result<Passed, GateError> {
     };
     let old = look::file(dir, name)?;
     let (old_bytes, old_mode): (&[u8], u32) = match &old {
-        Look::Absent => (b"", 0o664),
+        Look::Absent => (b"", NEW_CONFIG),
         Look::Plain(_) if ask.noreplace => return Err(Errno::EEXIST.into()),
         Look::Plain(old) => (&old.bytes, old.mode),
         Look::Unusual => return Err(unusual("the existing configuration is not a plain file")),
@@ -125,11 +134,19 @@ fn config(ask: &Ask<'_>) -> Result<Passed, GateError> {
         plain_worktree_settings: worktree_settings_are_plain(dir)?,
     };
     compare_at(&place, old_bytes, &new.bytes)?;
-    // As `chmod` of it is judged: nobody may write who could not before, and the owner can.
-    let mode = new.mode & (old_mode | 0o755) | 0o600;
+    let mode = new_mode(new.mode, old_mode);
     remove(dir, &lock)?;
     install(dir, name, &new.bytes, mode)?;
     Ok(Passed::Done)
+}
+
+/// A configuration file without anything in it, and nothing can be written through what is given.
+fn empty_config(ask: &Ask<'_>) -> Result<Passed, GateError> {
+    if ask.noreplace {
+        return Err(unusual(git_paths::CONFIG));
+    }
+    let mode = new_mode(ask.mode, NEW_CONFIG);
+    Ok(Passed::Give(make_empty(ask.to.dir, ask.to.name, mode)?))
 }
 
 /// An entry that makes the directory around it a git directory.

@@ -223,6 +223,7 @@ impl Broker {
         &self,
         checks: Option<Checks>,
         asked: &Asked<'_>,
+        exclusive: bool,
         mode: u32,
     ) -> Result<Passed, Stop> {
         match checks {
@@ -230,7 +231,7 @@ impl Broker {
             Some(Checks {
                 walk: false,
                 gate: Some(gate),
-            }) => self.pass(gate, asked, None, false, mode),
+            }) => self.pass(gate, asked, None, exclusive, mode),
             Some(_) => Err(Self::denied(Cause::Unsupported, asked)),
         }
     }
@@ -241,7 +242,7 @@ impl Broker {
         checks: Option<Checks>,
         asked: &Asked<'_>,
     ) -> Result<(), Stop> {
-        match self.pass_plain(checks, asked, 0)? {
+        match self.pass_plain(checks, asked, false, 0)? {
             Passed::Act => Ok(()),
             Passed::Done | Passed::Give(_) => Err(Errno::EACCES.into()),
         }

@@ -70,7 +70,7 @@ fn a_piece_mounted_on_its_own_is_judged_as_part_of_its_root() {
 fn without_the_preset_git_keeps_its_mandatory_places() {
     let git = |rules| RuleSet::new(vec![root("/w")], vec![], vec![], rules);
     let asked = |rules, path| {
-        let verdict = ask(&git(rules), Action::Write, path, Kind::Absent);
+        let verdict = ask(&git(rules), Action::Write, path, Kind::File);
         matches!(verdict, Verdict::Deny(Reason::Git(_)))
     };
     for (path, places, preset) in [

@@ -428,3 +428,41 @@ fn what_git_writes_is_installed_and_read_by_git() {
         }
     }
 }
+
+/// What libgit2 does: the file first, empty, and then by its lock.
+#[test]
+fn a_missing_configuration_is_made_empty_and_cannot_be_written() {
+    let tree = Tree::new();
+    fs::create_dir(tree.path(".git")).unwrap();
+    let passed = tree.pass(Gate::EmptyConfig, ".git/config").unwrap();
+    let Passed::Give(fd) = passed else {
+        panic!("{passed:?}");
+    };
+    let mut file = File::from(fd);
+    let error = file.write_all(EVIL.as_bytes()).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(Errno::EBADF as i32));
+    stands(&tree, "");
+    let mode = fs::metadata(tree.path(".git/config")).unwrap().mode();
+    assert_eq!(mode & 0o7777, 0o644);
+    tree.write(".git/config.lock", NAMED);
+    done(tree.config(".git"));
+    stands(&tree, NAMED);
+}
+
+/// Who insists on a new file writes into it.
+#[test]
+fn a_configuration_that_must_be_new_is_refused() {
+    let tree = Tree::new();
+    fs::create_dir(tree.path(".git")).unwrap();
+    let exclusive = |to: Spot<'_>| {
+        pass(
+            Gate::EmptyConfig,
+            &Ask {
+                noreplace: true,
+                ..ask(&tree.set, to)
+            },
+        )
+    };
+    refused(tree.at(".git/config", exclusive), "config.lock");
+    assert!(!tree.path(".git/config").exists());
+}

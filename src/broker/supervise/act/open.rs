@@ -274,7 +274,10 @@ impl Turn<'_> {
         let is = kind(found);
         let verdict = self.broker.decide(Action::Write, site, name, is)?;
         let checks = Broker::cleared(verdict, alone, &asked)?;
-        match self.broker.pass_plain(checks, &asked, wish.mode & !umask)? {
+        match self
+            .broker
+            .pass_plain(checks, &asked, wish.exclusive(), wish.mode & !umask)?
+        {
             Passed::Act => {}
             Passed::Give(file) => return Ok(Checked::Give(file)),
             Passed::Done => return Err(Errno::EACCES.into()),
