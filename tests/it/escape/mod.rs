@@ -28,6 +28,7 @@ mod namespaces;
 mod nested_users;
 mod path_sockets;
 mod proc_sys;
+mod read_covers;
 mod reopen;
 mod set_user_id;
 mod signals;
