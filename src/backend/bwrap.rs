@@ -191,6 +191,7 @@ fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
         ignored_signals: Vec::new(),
         unix_sockets: plan.fs_disabled,
         open_network: net == NetSetup::Host,
+        floor: None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use super::engine::Chosen;
 use crate::plan::Plan;
 use crate::policy::NetworkMode;
-use crate::session::{Enforced, Reads};
+use crate::session::{Brokered, Enforced, Reads};
 
 /// `engine=bwrap-0.8.0 fs=mounts(not-yet=absent-names) net=proxy userns pid …`, word by word.
 pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
@@ -19,11 +19,21 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
     } else {
         "mounts"
     };
+    let broker = match e.broker {
+        None => "",
+        Some(Brokered {
+            uninterrupted: true,
+        }) => "+broker",
+        // Before Linux 5.19 a signal may end a call that is being answered.
+        Some(Brokered {
+            uninterrupted: false,
+        }) => "+broker(interruptible)",
+    };
     let gaps: Vec<&str> = plan.gaps.iter().map(|g| g.name).collect();
     out.push(if gaps.is_empty() {
-        format!("fs={fs}")
+        format!("fs={fs}{broker}")
     } else {
-        format!("fs={fs}(not-yet={})", gaps.join(","))
+        format!("fs={fs}{broker}(not-yet={})", gaps.join(","))
     });
     out.push(
         match plan.network.mode {
@@ -81,12 +91,24 @@ mod tests {
             landlock_abi: 7,
             net: None,
             reads: Some(Reads::Covers),
+            broker: None,
         };
         assert_eq!(
             words(&p, &bwrap, &e).join(" "),
             "engine=bwrap-0.8.0 fs=mounts(not-yet=absent-names) net=off userns pid no-new-privs seccomp landlock=7 reads=covers env"
         );
         p.gaps.clear();
+        let broker = |uninterrupted| Enforced {
+            broker: Some(Brokered { uninterrupted }),
+            ..e.clone()
+        };
+        for (uninterrupted, words_of_it) in [
+            (true, " fs=mounts+broker net="),
+            (false, " fs=mounts+broker(interruptible) net="),
+        ] {
+            let line = words(&p, &bwrap, &broker(uninterrupted)).join(" ");
+            assert!(line.contains(words_of_it), "{line}");
+        }
         p.network.mode = NetworkMode::Open;
         p.fs_disabled = true;
         let old = Enforced {

@@ -89,8 +89,10 @@ fn beside(
     let config = SessionConfig {
         net: NetSetup::Host,
         listen: Vec::new(),
+        early: None,
         keep_fds: args.keep_fd.clone(),
         state_dirs: Vec::new(),
+        broker: None,
         on_listeners: Box::new(|_| Ok(Box::new(()))),
         witness: None,
         on_ready: Box::new(|e| {

@@ -14,8 +14,9 @@ use super::caller::{DefaultAction, Signals, Terminal, default_action};
 use super::covers::{Covered, Covers, Witness};
 use super::errors;
 use super::peers::Peers;
+use super::supervision::Supervision;
 use super::wire::{self, Order, Report};
-use super::{Doors, Enforced, OnListeners, Outcome, Reads, SessionError};
+use super::{BrokerSetup, Doors, Enforced, OnListeners, Outcome, Reads, SessionError};
 use crate::backend::NetSetup;
 use crate::sys::process::{self, WaitFor, wait};
 use crate::sys::{fds, prctl, signals};
@@ -30,6 +31,8 @@ const ENGINE_WORDS: u64 = 2048;
 pub(super) struct Live {
     pub(super) child: Pid,
     pub(super) control: Option<OwnedFd>,
+    /// Where the command's process hands its listener over, with a floor.
+    pub(super) door: Option<OwnedFd>,
     /// Of a guard: each side sees here that the other is gone.
     pub(super) lifeline: Option<OwnedFd>,
     /// `child` is a guard or keeper, which cleans up when it ends; these are left if it was killed. Without, `child` is
@@ -76,6 +79,7 @@ pub(super) struct Hooks<'a> {
     /// What the pre-stage hides.
     pub(super) covered: Vec<Covered>,
     pub(super) witness: Option<Arc<dyn Witness>>,
+    pub(super) broker: Option<BrokerSetup>,
     pub(super) enforced: Enforced,
 }
 
@@ -85,7 +89,7 @@ impl Live {
         mut self,
         signals: &Signals,
         terminal: Option<Terminal>,
-        hooks: Hooks<'_>,
+        mut hooks: Hooks<'_>,
     ) -> Result<Outcome, SessionError> {
         let control = self
             .control
@@ -101,35 +105,43 @@ impl Live {
             started: false,
             stops: 0,
             served: None,
+            supervision: Supervision::new(self.door.take(), hooks.broker.take()),
             net: hooks.enforced.net,
             covers: None,
         };
         let end = watch.until_end(hooks);
         let (terminal, started, net) = (watch.terminal.take(), watch.started, watch.net);
-        let served = watch.served.take();
+        let (served, supervision) = (watch.served.take(), std::mem::take(&mut watch.supervision));
+        let unanswered = supervision.has_failed();
         drop(control);
+        self.end();
+        // Not before there is nobody left to be served by proxies and broker; while the kernel takes the namespaces apart.
+        drop((served, supervision));
         self.finish();
-        // Only now, so that the proxies serve as long as there is anybody to be served.
-        drop(served);
         if let Some(terminal) = terminal {
             terminal.hand_back();
         }
         match end? {
             End::Outcome(outcome) => Ok(outcome),
             End::Failed(failure) => Err(errors::describe(&failure, net)),
+            End::Silence if unanswered => Err(errors::unanswered()),
             End::Silence if started => Err(errors::lost("it was killed from outside")),
             End::Silence => Err(errors::engine_failed(&self.engine_words(), net)),
         }
     }
 
-    /// Ends whatever is left and waits for it.
-    fn finish(&mut self) {
+    /// Ends whatever is left.
+    fn end(&mut self) {
         self.control = None;
         self.lifeline = None;
         if self.orphans.is_none() {
             // SIGKILL of pid 1 makes the kernel kill its whole process namespace, and wait(2) comes back after that.
             let _ = signals::send(self.child.as_raw(), libc::SIGKILL);
         }
+    }
+
+    /// Waits for what [`Self::end`] has ended.
+    fn finish(&mut self) {
         let _ = wait(self.child.as_raw(), WaitFor::End);
         if let Some(orphans) = self.orphans.take() {
             // /proc is there, or the run would not have begun; what cannot be killed cannot be helped.
@@ -155,6 +167,7 @@ impl Drop for Live {
     fn drop(&mut self) {
         // After `run` the child is reaped and this finds nothing; before, it ends a run that did not come to that.
         if self.control.is_some() {
+            self.end();
             self.finish();
         }
     }
@@ -180,6 +193,8 @@ struct Watch<'a> {
     stops: u32,
     /// What serves the listeners, kept for the length of the run.
     served: Option<Box<dyn Any>>,
+    /// Supervision by the broker.
+    supervision: Supervision,
     net: Option<NetSetup>,
     /// What answers for hidden objects.
     covers: Option<Covers>,
@@ -192,17 +207,21 @@ impl Watch<'_> {
         let mut on_listeners = Some(hooks.on_listeners);
         let mut ready = Some((hooks.on_ready, hooks.enforced));
         let (covered, witness) = (hooks.covered, hooks.witness);
+        let mut stands = false;
         loop {
             let timeout = self
                 .deadline
                 .map(|d| d.saturating_duration_since(Instant::now()));
+            // The control socket in the place of what is not there changes nothing.
+            let control = self.control.as_fd();
             let device = self.covers.as_ref().and_then(Covers::device);
-            let [report, signal, guard, asked] = fds::poll(
+            let [report, signal, guard, door, asked] = fds::poll(
                 [
-                    self.control.as_fd(),
+                    control,
                     self.signals.as_fd(),
-                    self.lifeline.unwrap_or(self.control).as_fd(),
-                    device.unwrap_or(self.control.as_fd()),
+                    self.lifeline.map_or(control, AsFd::as_fd),
+                    self.supervision.door().unwrap_or(control),
+                    device.unwrap_or(control),
                 ],
                 timeout,
             )
@@ -248,7 +267,7 @@ impl Watch<'_> {
                     Report::Covers | Report::Listeners | Report::Continued => {}
                     Report::Failed(failure) => return Ok(End::Failed(failure)),
                     Report::Ready { landlock_abi } => {
-                        if let Some((on_ready, mut enforced)) = ready.take() {
+                        if let Some((_, enforced)) = &mut ready {
                             enforced.landlock_abi = landlock_abi;
                             enforced.reads = (!covered.is_empty()).then_some(
                                 match self.covers.as_ref().and_then(Covers::device) {
@@ -256,13 +275,11 @@ impl Watch<'_> {
                                     None => Reads::Placeholders,
                                 },
                             );
-                            on_ready(&enforced);
                         }
-                        self.started = true;
-                        self.order(Order::Go);
-                        if let Some(covers) = &mut self.covers {
-                            covers.start_thread().map_err(errors::resources)?;
-                        }
+                        stands = true;
+                    }
+                    Report::Exited(_) | Report::Signalled(_) if !self.started => {
+                        return Err(errors::lost("its first process was killed"));
                     }
                     Report::NotStarted(errno) => {
                         return Ok(End::Outcome(Outcome::NotStarted { errno }));
@@ -274,6 +291,23 @@ impl Watch<'_> {
             } else if guard.hung_up {
                 // Everything that was said before has been heard.
                 return Ok(End::Silence);
+            } else if door.readable && self.supervision.door().is_some() {
+                self.supervision.take(self.child)?;
+            }
+            if stands
+                && self.supervision.complete()
+                && let Some((on_ready, mut enforced)) = ready.take()
+            {
+                enforced.broker = self.supervision.broker();
+                on_ready(&enforced);
+                self.started = true;
+                match enforced.broker {
+                    Some(_) => self.supervision.permit(),
+                    None => self.order(Order::Go),
+                }
+                if let Some(covers) = &mut self.covers {
+                    covers.start_thread().map_err(errors::resources)?;
+                }
             }
             if self.deadline.is_some_and(|d| d <= Instant::now()) {
                 return Ok(End::Outcome(Outcome::Signalled(libc::SIGKILL)));

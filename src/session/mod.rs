@@ -4,6 +4,7 @@ mod caller;
 mod confine;
 pub mod covers;
 pub mod diagnose;
+mod early;
 mod errors;
 pub mod fds;
 mod handover;
@@ -17,6 +18,7 @@ mod peers;
 mod premounts;
 mod prestage;
 mod relay;
+mod supervision;
 mod wire;
 
 use std::any::Any;
@@ -25,6 +27,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use caller::{Signals, Terminal};
+pub use early::Early;
 use launch::Launch;
 pub use live::GRACE;
 use live::Hooks;
@@ -32,6 +35,8 @@ use overlays::Layers;
 pub(crate) use overlays::remove as remove_tree;
 
 use crate::backend::{Engine, Invocation, NetSetup};
+use crate::broker::plan::BrokerPlan;
+use crate::broker::supervise::Sink;
 use crate::exit::Failure;
 use crate::proxy::Identify;
 use crate::sys;
@@ -61,6 +66,8 @@ pub struct Enforced {
     pub net: Option<NetSetup>,
     /// How what may not be read is hidden, where something is.
     pub reads: Option<Reads>,
+    /// The creation broker, where the plan has write rules.
+    pub broker: Option<Brokered>,
 }
 
 /// What hides what may not be read.
@@ -70,6 +77,30 @@ pub enum Reads {
     Covers,
     /// Placeholders, which refuse in silence.
     Placeholders,
+}
+
+/// How the creation broker of a run answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Brokered {
+    /// A signal never interrupts a call that is being answered (Linux 5.19).
+    pub uninterrupted: bool,
+}
+
+/// What the creation broker of a run works with.
+#[derive(Clone)]
+pub struct BrokerSetup {
+    /// The rules; the invocation has the floor that goes with them.
+    pub plan: Arc<BrokerPlan>,
+    /// Takes the refusals.
+    pub sink: Arc<dyn Sink>,
+}
+
+impl std::fmt::Debug for BrokerSetup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BrokerSetup")
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The listeners of the child's namespace, and who tells whose a connection to them is.
@@ -94,6 +125,10 @@ pub struct SessionConfig<'a> {
     pub keep_fds: Vec<i32>,
     /// Directories to create 0700 before anything starts.
     pub state_dirs: Vec<std::path::PathBuf>,
+    /// Answers what traps; with a floor in the invocation, and only then.
+    pub broker: Option<BrokerSetup>,
+    /// A pre-stage that waits already, for [`NetSetup::PreStage`].
+    pub early: Option<Early>,
     /// Starts the proxies.
     pub on_listeners: OnListeners<'a>,
     /// Told of refused reads, where something is hidden.
@@ -145,6 +180,10 @@ impl Failure for SessionError {
 ///
 /// Afterwards every catchable signal stays blocked; end the process, or [`die_as`].
 pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outcome, SessionError> {
+    // One that is not needed ends here, before anybody counts the children of this process.
+    let early = config.early.filter(|_| {
+        config.net == NetSetup::PreStage && matches!(invocation.engine, Engine::Bwrap { .. })
+    });
     let inherited = fds::inherited(
         &invocation.inner.argv,
         &invocation.inner.env,
@@ -163,6 +202,7 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
         landlock_abi: 0,
         net: (invocation.engine != Engine::None).then_some(config.net),
         reads: None,
+        broker: None,
     };
     let covered = covers::hidden(&invocation.premounts);
     let launch = Launch {
@@ -172,7 +212,13 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
         mask: signals.mask,
         ignored: signals.ignored,
     };
-    let live = launch::start(invocation, &launch)?;
+    if invocation.inner.floor.is_some() != config.broker.is_some() {
+        // Without the other each would be a weaker sandbox than the plan's.
+        return Err(SessionError::new(
+            "cannot hold the write rules: floor and supervisor go together",
+        ));
+    }
+    let live = launch::start(invocation, &launch, early)?;
     // Not before the fork: the id maps of the new user namespace are files of the process' owner.
     sys::prctl::set_dumpable(false).map_err(errors::resources)?;
     let hooks = Hooks {
@@ -180,6 +226,7 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
         on_ready: config.on_ready,
         covered,
         witness: config.witness,
+        broker: config.broker,
         enforced,
     };
     live.run(&signals, terminal, hooks)

@@ -3,6 +3,8 @@
 
 pub mod at;
 pub mod bpf;
+#[cfg(test)]
+pub(crate) mod direct;
 pub mod fds;
 pub mod fuse;
 pub mod inherited;
