@@ -192,6 +192,7 @@ fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
         unix_sockets: plan.fs_disabled,
         open_network: net == NetSetup::Host,
         floor: None,
+        read_floor: plan.read_floor.clone(),
     }
 }
 

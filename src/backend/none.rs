@@ -36,6 +36,7 @@ pub fn direct(argv: Vec<OsString>, env: Vec<(OsString, OsString)>, cwd: PathBuf)
             unix_sockets: true,
             open_network: true,
             floor: None,
+            read_floor: crate::plan::ReadFloor::default(),
         },
         premounts: Vec::new(),
     }

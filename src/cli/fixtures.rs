@@ -16,6 +16,7 @@ pub(super) fn plan() -> Plan {
         pins: Vec::new(),
         writable: Vec::new(),
         moved: Vec::new(),
+        read_floor: crate::plan::ReadFloor::default(),
         view: View::Bound,
         mode: Mode::Chat,
         fs_disabled: false,
@@ -54,6 +55,7 @@ pub(super) fn inner() -> InnerPlan {
         unix_sockets: false,
         open_network: false,
         floor: None,
+        read_floor: crate::plan::ReadFloor::default(),
     }
 }
 

@@ -20,6 +20,7 @@ mod order;
 pub(crate) mod os_path;
 mod paths;
 mod quick;
+mod read_floor;
 mod resolve;
 mod rules;
 mod secrets;
@@ -44,6 +45,7 @@ use crate::policy::{Mode, NetworkMode, Origin, View};
 pub use caches::CacheUse;
 pub use check::hiding;
 pub use paths::real_path;
+pub use read_floor::ReadFloor;
 pub use rules::place;
 pub use view::NESTING_MARK;
 
@@ -237,6 +239,8 @@ pub struct Plan {
     pub writable: Vec<PathBuf>,
     /// Host and guest path of every writable piece of the host that is shown at another path than its own.
     pub moved: Vec<(PathBuf, PathBuf)>,
+    /// Hidden files that stay closed whatever the host puts in their place.
+    pub read_floor: ReadFloor,
     /// Bound or host.
     pub view: View,
     /// Mode.

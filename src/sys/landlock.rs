@@ -105,6 +105,25 @@ mod linux {
             })
         }
 
+        /// A ruleset that takes opening for reading, and nothing else but REFER.
+        pub fn for_reading() -> io::Result<Self> {
+            let created = landlock::Ruleset::default()
+                .set_compatibility(CompatLevel::HardRequirement)
+                .handle_access(AccessFs::ReadFile | AccessFs::Refer)
+                .and_then(landlock::Ruleset::create)
+                .map_err(io::Error::other)?;
+            Ok(Self {
+                created,
+                write: BitFlags::empty(),
+                entries: BitFlags::empty(),
+            })
+        }
+
+        /// Files at or below this object may be opened for reading, in a ruleset that takes that.
+        pub fn allow_read(&mut self, object: OwnedFd) -> io::Result<()> {
+            self.allow(object, AccessFs::ReadFile.into())
+        }
+
         /// Files at or below this object may be opened for writing and truncated.
         pub fn allow_write(&mut self, object: OwnedFd) -> io::Result<()> {
             let access = self.write;
@@ -167,6 +186,14 @@ mod none {
         /// Unsupported.
         pub fn new(_handled: Handled) -> io::Result<Self> {
             Err(io::ErrorKind::Unsupported.into())
+        }
+        /// Unsupported.
+        pub fn for_reading() -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        /// Never called.
+        pub fn allow_read(&mut self, _object: OwnedFd) -> io::Result<()> {
+            match self.0 {}
         }
         /// Never called.
         pub fn allow_write(&mut self, _object: OwnedFd) -> io::Result<()> {

@@ -14,6 +14,7 @@ mod compile;
 mod domain;
 mod floor;
 mod inputs;
+mod read_floor;
 mod rule;
 mod table;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use std::io;
 pub use domain::{Domain, DomainError};
 pub use floor::FloorError;
 pub use inputs::{InputError, rebind_inputs};
+pub use read_floor::{ReadFloor, ReadFloorError};
 pub use rule::Arch;
 
 pub use crate::sys::landlock::abi as landlock_abi;
