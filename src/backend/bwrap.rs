@@ -204,6 +204,7 @@ pub(super) fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
         open_network: net == NetSetup::Host,
         programs: plan.exec.clone(),
         floor: None,
+        read_floor: plan.read_floor.clone(),
     }
 }
 

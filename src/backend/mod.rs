@@ -10,9 +10,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use crate::plan::exec::ExecRule;
-
-pub use crate::plan::Mount;
 use crate::plan::os_path;
+pub use crate::plan::{Mount, ReadFloor};
 
 /// Where the pre-stage puts the child's file system for the engine: a directory that every system has and that the engine, which finds
 /// /dev made, has no other use for.
@@ -99,7 +98,7 @@ pub enum Engine {
 }
 
 /// What the inner stage needs to know; handed over as bytes on an inherited descriptor.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InnerPlan {
     /// The command.
     pub argv: Vec<OsString>,
@@ -129,6 +128,8 @@ pub struct InnerPlan {
     pub programs: Option<ExecRule>,
     /// The command may write in these trees through the broker only; `None` runs without it.
     pub floor: Option<Floor>,
+    /// Hidden files that stay closed whatever the host puts in their place.
+    pub read_floor: ReadFloor,
 }
 
 /// The Landlock floor below the broker: what the command may do by itself, as guest paths (linux-engine.md §1).

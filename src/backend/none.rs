@@ -37,6 +37,7 @@ pub fn direct(argv: Vec<OsString>, env: Vec<(OsString, OsString)>, cwd: PathBuf)
             open_network: true,
             programs: None,
             floor: None,
+            read_floor: crate::plan::ReadFloor::default(),
         },
         premounts: Vec::new(),
     }

@@ -62,6 +62,12 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
             .to_owned(),
         );
     }
+    if !plan.read_floor.closed.is_empty() {
+        out.push(match e.landlock_abi {
+            0 | 1 => "read-floor=none(replaced-files-readable)".to_owned(),
+            _ => "read-floor".to_owned(),
+        });
+    }
     out.push("env".to_owned());
     out
 }
@@ -101,6 +107,7 @@ mod tests {
             "engine=bwrap-0.8.0 fs=mounts(not-yet=absent-names) net=off userns pid no-new-privs seccomp landlock=7 reads=covers env"
         );
         p.gaps.clear();
+        p.read_floor.closed = vec!["/k".into()];
         let broker = |uninterrupted| Enforced {
             broker: Some(Brokered { uninterrupted }),
             ..e.clone()
@@ -121,7 +128,7 @@ mod tests {
         };
         assert_eq!(
             words(&p, &bwrap, &old).join(" "),
-            "engine=bwrap-0.8.0 fs=disabled net=open userns pid no-new-privs seccomp landlock=none reads=placeholders(denials-not-reported) env"
+            "engine=bwrap-0.8.0 fs=disabled net=open userns pid no-new-privs seccomp landlock=none reads=placeholders(denials-not-reported) read-floor=none(replaced-files-readable) env"
         );
         let none = Enforced {
             engine: "none".into(),

@@ -16,6 +16,7 @@ pub(super) fn plan() -> Plan {
         pins: Vec::new(),
         writable: Vec::new(),
         moved: Vec::new(),
+        read_floor: crate::plan::ReadFloor::default(),
         view: View::Bound,
         mode: Mode::Chat,
         fs_disabled: false,
@@ -56,6 +57,7 @@ pub(super) fn inner() -> InnerPlan {
         open_network: false,
         programs: None,
         floor: None,
+        read_floor: crate::plan::ReadFloor::default(),
     }
 }
 

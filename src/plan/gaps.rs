@@ -22,6 +22,7 @@ pub(super) fn collect(
     rules: &Rules,
     mandatory: &Mandatory,
     tree: &Tree,
+    unheld: &[PathBuf],
 ) -> Result<Vec<Gap>, PlanError> {
     let mut absent: BTreeSet<String> = BTreeSet::new();
     let mut links: BTreeSet<PathBuf> = BTreeSet::new();
@@ -51,11 +52,7 @@ pub(super) fn collect(
             absent.insert(format!("`{}` ({})", h.named.words, place(&h.named.origin)));
         }
         // What the caller's own permissions keep from it stays kept.
-        let shown = |dir: &Path| tree.places(dir).next().is_some();
-        if h.walk.kind == Some(Kind::File)
-            && h.walk.real.parent().is_some_and(shown)
-            && ctx.fs.readable(&h.walk.real)
-        {
+        if unheld.contains(&h.walk.real) && ctx.fs.readable(&h.walk.real) {
             let own_row = matches!(h.named.origin.layer, Layer::BuiltIn(_));
             hidden.insert((own_row, h.walk.real.clone()));
         }

@@ -21,6 +21,7 @@ mod order;
 pub(crate) mod os_path;
 mod paths;
 mod quick;
+mod read_floor;
 mod resolve;
 mod rules;
 mod secrets;
@@ -45,6 +46,7 @@ use crate::policy::{Mode, NetworkMode, Origin, View};
 pub use caches::CacheUse;
 pub use check::hiding;
 pub use paths::real_path;
+pub use read_floor::ReadFloor;
 pub use rules::place;
 pub use view::NESTING_MARK;
 
@@ -240,6 +242,8 @@ pub struct Plan {
     pub moved: Vec<(PathBuf, PathBuf)>,
     /// `exec.deny_writable`, where it holds.
     pub exec: Option<exec::ExecRule>,
+    /// Hidden files that stay closed whatever the host puts in their place.
+    pub read_floor: ReadFloor,
     /// Bound or host.
     pub view: View,
     /// Mode.

@@ -13,8 +13,8 @@ use super::paths::walk;
 use super::rules::{Grant, ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::{
-    Gap, Mount, NetworkPlan, Pin, Plan, PlanError, RuleBook, book, crowds, denies, env, etc_files,
-    gaps, grants, order, secrets, view, worktree,
+    Gap, Mount, NetworkPlan, Pin, Plan, PlanError, ReadFloor, RuleBook, book, crowds, denies, env,
+    etc_files, gaps, grants, order, read_floor, secrets, view, worktree,
 };
 use crate::host::fs_view::Kind;
 use crate::host::{FsView, HostFacts};
@@ -84,6 +84,7 @@ pub(super) struct FilePlan {
     pub(super) pins: Vec<Pin>,
     pub(super) writable: Vec<PathBuf>,
     pub(super) moved: Vec<(PathBuf, PathBuf)>,
+    pub(super) read_floor: ReadFloor,
     pub(super) state_dirs: Vec<PathBuf>,
     pub(super) gaps: Vec<Gap>,
     pub(super) notices: Vec<String>,
@@ -114,6 +115,7 @@ impl FilePlan {
             pins: Vec::new(),
             writable: vec![PathBuf::from("/")],
             moved: Vec::new(),
+            read_floor: ReadFloor::default(),
             state_dirs: Vec::new(),
             gaps: Vec::new(),
             notices: Vec::new(),
@@ -138,13 +140,15 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
     state_dirs.extend(layout.own_dirs.iter().cloned());
     let mounts = order::emit(&layout.tree);
     crowds::bearable(mounts.len())?;
+    let (read_floor, unheld) = read_floor::collect(ctx, &rules, &layout.tree);
     Ok(FilePlan {
         mounts,
         pins: pins(ctx, &rules, &layout)?,
         writable: writable(&layout.tree),
         moved: moved(&layout.tree),
+        read_floor,
         state_dirs,
-        gaps: gaps::collect(ctx, &rules, &mandatory, &layout.tree)?,
+        gaps: gaps::collect(ctx, &rules, &mandatory, &layout.tree, &unheld)?,
         notices,
         rules: book::write(&rules, &single),
         exec: exec::rule(ctx, &layout.tree),
@@ -194,6 +198,7 @@ fn assemble(
         writable: files.writable,
         moved: files.moved,
         exec: files.exec,
+        read_floor: files.read_floor,
         view: ctx.policy.fs.view,
         mode: ctx.policy.mode,
         fs_disabled: ctx.policy.fs.disabled,

@@ -6,5 +6,6 @@ mod crowds;
 mod eval;
 mod moved;
 pub(crate) mod props;
+mod read_floor;
 mod tables;
 mod views;

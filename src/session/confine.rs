@@ -15,6 +15,8 @@ pub(super) struct Domain {
     built: harden::Domain,
     /// Where the plan asks for it.
     programs: Option<harden::ExecFloor>,
+    /// Stood on after the domain.
+    reads: Option<harden::ReadFloor>,
 }
 
 /// Opens what the domain of the command needs, inside the finished mounts.
@@ -32,10 +34,20 @@ pub(super) fn domain_prepare(plan: &InnerPlan) -> Result<Domain, SetupFailure> {
         }
     })?;
     let programs = plan.programs.as_ref().map(harden::ExecFloor::prepare);
+    let wanted = !plan.read_floor.closed.is_empty() && built.abi() > 0;
+    let reads = wanted
+        .then(|| {
+            let granted = plan.pins.iter().map(|(guest, ..)| guest.clone());
+            let known: Vec<_> = granted.chain(plan.writable.iter().cloned()).collect();
+            harden::ReadFloor::prepare(&plan.read_floor, &known, &plan.keep_fds)
+        })
+        .transpose()
+        .map_err(|e| failed(Step::Domain, &e))?;
     Ok(Domain {
         abi: built.abi(),
         built,
         programs: programs.transpose().map_err(|e| failed(Step::Domain, &e))?,
+        reads,
     })
 }
 
@@ -65,10 +77,14 @@ fn program(plan: &InnerPlan, domain: &Domain, broker: bool) -> io::Result<Progra
 /// Enters the domain, for this process and what it starts, and sees that its floor holds.
 pub(super) fn domain_apply(domain: &Domain) -> Result<(), SetupFailure> {
     domain.built.apply().map_err(|e| failed(Step::Domain, &e))?;
+    domain.built.prove().map_err(|e| failed(Step::Floor, &e))?;
     if let Some(programs) = &domain.programs {
         programs.apply().map_err(|e| failed(Step::Domain, &e))?;
     }
-    domain.built.prove().map_err(|e| failed(Step::Floor, &e))
+    match &domain.reads {
+        Some(floor) => floor.apply().map_err(|e| failed(Step::Domain, &e)),
+        None => Ok(()),
+    }
 }
 
 /// The words of the error are the object: they name it.

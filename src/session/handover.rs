@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{ExecRule, Floor, InnerPlan};
+use crate::backend::{ExecRule, Floor, InnerPlan, ReadFloor};
 use crate::sys::fds;
 use crate::sys::signals::SignalSet;
 
@@ -46,6 +46,7 @@ struct Bytes {
     open_network: bool,
     programs: Option<[Vec<OsString>; 2]>,
     floor: Option<[Vec<OsString>; 2]>,
+    read_floor: [Vec<OsString>; 2],
 }
 
 fn texts(paths: Vec<PathBuf>) -> Vec<OsString> {
@@ -86,6 +87,7 @@ pub(super) fn pack(plan: InnerPlan, facts: Facts) -> io::Result<Vec<u8>> {
         floor: plan
             .floor
             .map(|floor| [floor.covered, floor.exempt].map(texts)),
+        read_floor: [plan.read_floor.closed, plan.read_floor.above].map(texts),
     };
     postcard::to_stdvec(&bytes).map_err(io::Error::other)
 }
@@ -93,6 +95,7 @@ pub(super) fn pack(plan: InnerPlan, facts: Facts) -> io::Result<Vec<u8>> {
 /// Unpacks what [`pack`] made.
 pub(super) fn unpack(bytes: &[u8]) -> io::Result<(InnerPlan, Facts)> {
     let bytes: Bytes = postcard::from_bytes(bytes).map_err(io::Error::other)?;
+    let [closed, above] = bytes.read_floor.map(paths);
     let plan = InnerPlan {
         argv: bytes.argv,
         env: bytes.env,
@@ -122,6 +125,7 @@ pub(super) fn unpack(bytes: &[u8]) -> io::Result<(InnerPlan, Facts)> {
             let [covered, exempt] = paths.map(self::paths);
             Floor { covered, exempt }
         }),
+        read_floor: ReadFloor { closed, above },
     };
     Ok((plan, bytes.facts))
 }
@@ -163,6 +167,10 @@ mod tests {
                 covered: vec![odd.clone().into()],
                 exempt: vec!["/tmp".into(), odd.clone().into()],
             }),
+            read_floor: ReadFloor {
+                closed: vec!["/a/b".into()],
+                above: vec!["/".into(), "/a".into()],
+            },
         };
         let facts = Facts {
             control: 5,

@@ -119,9 +119,28 @@ mod linux {
             })
         }
 
+        /// A ruleset that takes opening for reading, and nothing else but REFER.
+        pub fn for_reading() -> io::Result<Self> {
+            let created = landlock::Ruleset::default()
+                .set_compatibility(CompatLevel::HardRequirement)
+                .handle_access(AccessFs::ReadFile | AccessFs::Refer)
+                .and_then(landlock::Ruleset::create)
+                .map_err(io::Error::other)?;
+            Ok(Self {
+                created,
+                write: BitFlags::empty(),
+                entries: BitFlags::empty(),
+            })
+        }
+
         /// Programs at or below this object may be executed.
         pub fn allow_programs(&mut self, object: OwnedFd) -> io::Result<()> {
             self.allow(object, AccessFs::Execute.into())
+        }
+
+        /// Files at or below this object may be opened for reading, in a ruleset that takes that.
+        pub fn allow_read(&mut self, object: OwnedFd) -> io::Result<()> {
+            self.allow(object, AccessFs::ReadFile.into())
         }
 
         /// Files at or below this object may be opened for writing and truncated.
@@ -193,6 +212,14 @@ mod none {
         }
         /// Never called.
         pub fn allow_programs(&mut self, _object: OwnedFd) -> io::Result<()> {
+            match self.0 {}
+        }
+        /// Unsupported.
+        pub fn for_reading() -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        /// Never called.
+        pub fn allow_read(&mut self, _object: OwnedFd) -> io::Result<()> {
             match self.0 {}
         }
         /// Never called.

@@ -76,15 +76,14 @@ impl Server {
         let Some((answer, tried)) = respond(&self.nodes, request) else {
             return true;
         };
-        // As long as it waits for its answer the process is there to be looked at.
-        let denial = tried.and_then(|tried| self.denial(request, tried));
-        if answer.send(&self.device).is_err() {
-            return false;
-        }
-        if let Some((denial, witness)) = denial.zip(self.witness.as_ref()) {
+        // Before the answer: as long as it waits, the process is there to be looked at, and the line stands before its own complaint
+        // instead of in the middle of it.
+        if let Some((tried, witness)) = tried.zip(self.witness.clone())
+            && let Some(denial) = self.denial(request, tried)
+        {
             witness.read_denied(denial);
         }
-        true
+        answer.send(&self.device).is_ok()
     }
 
     fn denial(&mut self, request: &Request<'_>, tried: Tried) -> Option<ReadDenial> {

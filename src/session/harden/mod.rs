@@ -15,6 +15,7 @@ mod domain;
 mod exec_floor;
 mod floor;
 mod inputs;
+mod read_floor;
 mod rule;
 mod table;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use domain::{Domain, DomainError};
 pub use exec_floor::{ExecFloor, ExecFloorError};
 pub use floor::FloorError;
 pub use inputs::{InputError, rebind_inputs};
+pub use read_floor::{ReadFloor, ReadFloorError};
 pub use rule::Arch;
 
 pub use crate::sys::landlock::abi as landlock_abi;

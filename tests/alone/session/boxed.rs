@@ -256,6 +256,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
                 covered: vec![ws.clone(), "/tmp".into()],
                 exempt: exempt.clone(),
             }),
+            read_floor: ccbox::plan::ReadFloor::default(),
         },
         premounts,
     };

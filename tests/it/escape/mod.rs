@@ -29,6 +29,8 @@ mod namespaces;
 mod nested_users;
 mod path_sockets;
 mod proc_sys;
+mod read_covers;
+mod read_floor;
 mod reopen;
 mod set_user_id;
 mod signals;
@@ -102,7 +104,24 @@ struct Site {
 
 impl Site {
     fn new(caller: Caller) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::in_directory(tempfile::tempdir().unwrap(), caller)
+    }
+
+    /// Where the sandbox shows the host's own directories all the way down, and no private one.
+    fn in_the_open(caller: Caller) -> Self {
+        let base = if nix::unistd::geteuid().is_root() {
+            "/srv".into()
+        } else {
+            std::env::var_os("HOME").unwrap()
+        };
+        let dir = tempfile::Builder::new()
+            .prefix("ccbox-it-")
+            .tempdir_in(base)
+            .unwrap();
+        Self::in_directory(dir, caller)
+    }
+
+    fn in_directory(dir: tempfile::TempDir, caller: Caller) -> Self {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let site = Self {
             ccbox: dir.path().join("bin/ccbox"),
