@@ -14,10 +14,10 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
         out.extend(["fs=none", "net=none", "env"].map(str::to_owned));
         return out;
     }
-    let fs = if plan.fs_disabled {
-        "disabled"
-    } else {
-        "mounts"
+    let fs = match (plan.fs_disabled, &plan.broker) {
+        (true, _) => "disabled",
+        (false, Some(_)) => "mounts+broker",
+        (false, None) => "mounts",
     };
     let gaps: Vec<&str> = plan.gaps.iter().map(|g| g.name).collect();
     out.push(if gaps.is_empty() {
@@ -57,6 +57,7 @@ pub(super) fn dropped(names: &[(OsString, &'static str)]) -> String {
 mod tests {
     use super::super::fixtures::plan;
     use super::*;
+    use crate::broker::plan::BrokerPlan;
     use crate::plan::Gap;
 
     #[test]
@@ -77,6 +78,18 @@ mod tests {
             "engine=bwrap-0.8.0 fs=mounts(not-yet=absent-names) net=off userns pid no-new-privs seccomp landlock=7 env"
         );
         p.gaps.clear();
+        p.broker = Some(BrokerPlan {
+            trees: Vec::new(),
+            exempt: Vec::new(),
+            served: Vec::new(),
+            rules: Vec::new(),
+            exceptions: Vec::new(),
+            git: true,
+        });
+        assert_eq!(
+            words(&p, &bwrap, &e).join(" "),
+            "engine=bwrap-0.8.0 fs=mounts+broker net=off userns pid no-new-privs seccomp landlock=7 env"
+        );
         p.network.mode = NetworkMode::Open;
         p.fs_disabled = true;
         let old = Enforced {

@@ -30,6 +30,7 @@ pub(super) fn run(
     let mut events = Events::begin(args, report)?;
     let ready = prepare(host, &args.policy, specs, &args.command, events.file())?;
     let chosen = engine::choose(&ready.loaded.policy, &Offer::of(&RealFs, ready.host.uid))?;
+    engine::holds(&ready.plan, &chosen)?;
     if args.dry_run {
         return super::answer(&render::command_line(&ready, &chosen));
     }

@@ -3,6 +3,7 @@
 //! `Plan::resolve` asks the file system questions and changes nothing; `explain`, `check`, `--dry-run` and the goldens use it as it is.
 
 mod book;
+mod broker;
 mod caches;
 pub mod check;
 mod context;
@@ -13,9 +14,12 @@ mod etc_files;
 pub mod explain;
 mod gaps;
 mod grants;
+mod hooks_path;
+mod judge;
 mod layout;
 mod mandatory;
 mod memo;
+mod names;
 mod order;
 mod paths;
 mod quick;
@@ -35,6 +39,7 @@ pub(crate) mod tests;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::broker::plan::BrokerPlan;
 use crate::policy::egress::EgressPolicy;
 use crate::policy::{Mode, NetworkMode, Origin, View};
 
@@ -214,8 +219,12 @@ pub struct Plan {
     pub state_dirs: Vec<PathBuf>,
     /// Cache directories.
     pub caches: Vec<CacheUse>,
+    /// What the creation broker holds; `None` where nothing of the host is writable, or no broker can work.
+    pub broker: Option<BrokerPlan>,
     /// What this plan cannot hold.
     pub gaps: Vec<Gap>,
+    /// A rule that was asked for is among it: a run that isolates anything is refused with this (R14).
+    pub refusal: Option<PlanError>,
     /// One notice each, final wording without prefix; beside those of the policy.
     pub notices: Vec<String>,
     /// Answers of `check` and `explain`.

@@ -11,10 +11,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("report", &["exit"]),
     ("host", &["exit", "sys"]),
     ("spec", &["exit", "policy", "host"]),
-    ("plan", &["exit", "policy", "host"]),
+    ("plan", &["exit", "policy", "host", "broker"]),
     ("backend", &["exit", "policy", "host", "plan"]),
     ("proxy", &["exit", "policy", "report", "sys"]),
-    ("broker", &["exit", "policy", "plan", "report", "sys"]),
+    ("broker", &["exit", "policy", "report", "sys"]),
     ("session", &["exit", "backend", "proxy", "report", "sys"]),
     (
         "cli",

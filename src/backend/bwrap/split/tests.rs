@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::fixture::{debian, dev, dispatch, entry, facts, planned};
+use crate::plan::fixture::{debian, dev, dispatch, entry, planned, without_broker};
 use crate::plan::tests::props::{here, policy, questions, world};
 
 /// What a path shows: the object of the host, whether under a private layer, and whether it can be written; or nothing of the host.
@@ -164,7 +164,7 @@ fn an_ordinary_plan_leaves_the_engine_no_covers_and_no_protected_pieces() {
     let mut p = dev();
     p.fs.deny_read.push(entry("/home/me/proj/secret"));
     let fs = debian().file("/home/me/proj/secret", "");
-    let got = moved(&planned(&p, &facts(), &fs).mounts);
+    let got = moved(&planned(&p, &without_broker(), &fs).mounts);
     for want in [
         "cover /etc/shadow",
         "cover /home/me/.ssh",
@@ -265,7 +265,7 @@ fn writable_pieces_move_only_below_writable_ones() {
     let mut p = dispatch();
     p.fs.binds
         .push(crate::plan::fixture::bind("/home/me/proj", false));
-    let got = moved(&planned(&p, &facts(), &debian()).mounts);
+    let got = moved(&planned(&p, &without_broker(), &debian()).mounts);
     assert!(
         got.contains(&"pinned /home/me/proj/.git".to_owned()),
         "{got:?}"
