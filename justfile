@@ -18,7 +18,7 @@ escape:
 
 # Rewrite what is generated and checked in: goldens, man page, completions.
 bless:
-    INSTA_UPDATE=always BLESS=1 cargo test --test it
+    INSTA_UPDATE=always CCBOX_BLESS=1 cargo test --test it
 
 # Start-up, throughput, latency and memory against the budgets (as root; `--guard` allows three times the budgets).
 bench *FLAGS:

@@ -1,17 +1,19 @@
 //! Plan → bubblewrap argv (golden-tested against bubblewrap 0.8.0's bwrap(1)).
 //!
-//! Where a pre-stage runs, it makes part of the mounts (`split`).
+//! Where a pre-stage runs, it makes the child's file system and bubblewrap only takes it over: bubblewrap 0.8.0 reads the whole mount
+//! table for every bind (some 60 to 100 µs each), which the pre-stage need not (docs/adr/0006). What belongs to /proc stays with
+//! bubblewrap: a /proc shows the process namespace of who mounts it, and that is bubblewrap's.
 //!
 //! Pure: the same plan gives the same words. Nothing here decides what is visible or writable; it only spells the plan.
-
-mod split;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Engine, EngineArg, InnerPlan, Invocation, NetSetup, OverlayMount, PreMount};
+use super::{
+    Engine, EngineArg, InnerPlan, Invocation, Mount, NetSetup, OverlayMount, PreMount, STAGE,
+};
 use crate::host::HostFacts;
-use crate::plan::{Mount, Plan};
+use crate::plan::Plan;
 
 /// The port proxies listen on inside the child's own network namespace, on 127.0.0.1 and ::1.
 pub const PROXY_PORT: u16 = 3128;
@@ -47,6 +49,8 @@ const FIXED: [&str; 9] = [
     "--cap-drop",
 ];
 
+/// Where the process information is.
+const PROC: &str = "/proc";
 /// Renders the plan for bubblewrap at `program`. Session facts (kept descriptors, ignored signals) are left empty.
 ///
 /// The options end at the literal `--`; what follows is the command, which bwrap does not take from `--args`.
@@ -60,48 +64,13 @@ pub fn render(plan: &Plan, _host: &HostFacts, program: &Path, net: NetSetup) -> 
     if net == NetSetup::Inner {
         args.text("--unshare-net");
     }
-    let mut early = if net == NetSetup::PreStage {
-        split::premounts(&plan.mounts)
+    let premounts = if net == NetSetup::PreStage {
+        args.pair("--dev-bind", Path::new(STAGE), Path::new("/"));
+        premounts(plan, &mut args)
     } else {
+        mounts(plan, &mut args);
         Vec::new()
-    }
-    .into_iter();
-    let mut premounts = Vec::new();
-    // Where no pre-stage can mount them, caches are empty private directories: nothing of the host is in there to be covered.
-    let mut empty_caches: Vec<PathBuf> = Vec::new();
-    for mount in &plan.mounts {
-        if let Some(moved) = early.next().flatten() {
-            premounts.push(moved);
-            continue;
-        }
-        if inside_empty_cache(mount, &empty_caches) {
-            continue;
-        }
-        if let Mount::Overlay {
-            lower,
-            upper,
-            work,
-            dst,
-        } = mount
-        {
-            if net == NetSetup::PreStage {
-                // Beside its layers: on the cache itself it would also stand between the host and what a grant shows of it.
-                let merged = upper.with_file_name("merged");
-                args.pair("--bind", &merged, dst);
-                premounts.push(PreMount::Overlay(OverlayMount {
-                    lowers: vec![lower.clone()],
-                    upper: upper.clone(),
-                    work: work.clone(),
-                    at: merged,
-                }));
-            } else {
-                args.pair("--bind", &upper.with_file_name("plain"), dst);
-                empty_caches.push(dst.clone());
-            }
-        } else {
-            args.mount(mount, plan.fs_disabled);
-        }
-    }
+    };
     args.text("--");
     args.0.push(EngineArg::SelfExe);
     args.text(INNER_ARGUMENT);
@@ -114,6 +83,81 @@ pub fn render(plan: &Plan, _host: &HostFacts, program: &Path, net: NetSetup) -> 
         inner: inner(plan, net),
         premounts,
     }
+}
+
+/// A mount of the plan in bubblewrap's words.
+#[must_use]
+pub fn words(mount: &Mount, devices: bool) -> Vec<EngineArg> {
+    let mut args = Args::default();
+    args.mount(mount, devices);
+    args.0
+}
+
+/// The mounts, for the pre-stage and, in and below /proc, for bubblewrap. Caches first: they are bound like anything else.
+fn premounts(plan: &Plan, args: &mut Args) -> Vec<PreMount> {
+    let mut caches = Vec::new();
+    let mut guest = Vec::new();
+    let mut put = |mount: Mount| {
+        guest.push(PreMount::Guest {
+            devices: devices(&mount, plan.fs_disabled),
+            mount,
+        });
+    };
+    for mount in &plan.mounts {
+        if mount.dst().starts_with(PROC) {
+            args.mount(mount, devices(mount, plan.fs_disabled));
+            if let Mount::Proc { dst } = mount {
+                // bubblewrap could not make a mount point in what is read-only by then.
+                let (dst, mode) = (dst.clone(), 0o755);
+                put(Mount::Dir { dst, mode });
+            }
+            continue;
+        }
+        if let Mount::Overlay {
+            lower,
+            upper,
+            work,
+            dst,
+        } = mount
+        {
+            // Beside its layers: on the cache itself it would also stand between the host and what a grant shows of it.
+            let merged = upper.with_file_name("merged");
+            caches.push(PreMount::Overlay(OverlayMount {
+                lowers: vec![lower.clone()],
+                upper: upper.clone(),
+                work: work.clone(),
+                at: merged.clone(),
+            }));
+            let (src, dst) = (merged, dst.clone());
+            put(Mount::State { src, dst });
+        } else {
+            put(mount.clone());
+        }
+    }
+    caches.extend(guest);
+    caches
+}
+
+/// All mounts, for bubblewrap.
+fn mounts(plan: &Plan, args: &mut Args) {
+    // Where no pre-stage can mount them, caches are empty private directories: nothing of the host is in there to be covered.
+    let mut empty_caches: Vec<PathBuf> = Vec::new();
+    for mount in &plan.mounts {
+        if inside_empty_cache(mount, &empty_caches) {
+            continue;
+        }
+        if let Mount::Overlay { upper, dst, .. } = mount {
+            args.pair("--bind", &upper.with_file_name("plain"), dst);
+            empty_caches.push(dst.clone());
+        } else {
+            args.mount(mount, devices(mount, plan.fs_disabled));
+        }
+    }
+}
+
+/// A plain bind is nodev: device nodes granted by name, or the whole host, would not open.
+fn devices(mount: &Mount, whole_host: bool) -> bool {
+    matches!(mount, Mount::Bind { src, .. } if whole_host || src.starts_with("/dev"))
 }
 
 /// Covers and protections inside a cache that is an empty private directory: there is nothing to hide, and bwrap would create mount
@@ -183,12 +227,10 @@ impl Args {
         self.text(dst);
     }
 
-    fn mount(&mut self, mount: &Mount, whole_host: bool) {
+    fn mount(&mut self, mount: &Mount, devices: bool) {
         match mount {
             Mount::RoBind { src, dst } => self.pair("--ro-bind", src, dst),
             Mount::Bind { src, dst } => {
-                // A plain bind is nodev: device nodes granted by name, or the whole host, would not open.
-                let devices = whole_host || src.starts_with("/dev");
                 self.pair(if devices { "--dev-bind" } else { "--bind" }, src, dst);
             }
             Mount::State { src, dst } => self.pair("--bind", src, dst),

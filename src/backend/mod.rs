@@ -8,6 +8,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::plan::Mount;
+
+/// Where the pre-stage puts the child's file system for the engine: a directory that every system has and that the engine, which finds
+/// /dev made, has no other use for.
+pub const STAGE: &str = "/dev";
+
 /// What the session starts.
 #[derive(Debug, Clone)]
 pub struct Invocation {
@@ -17,7 +23,8 @@ pub struct Invocation {
     pub args: Vec<EngineArg>,
     /// What the inner stage does.
     pub inner: InnerPlan,
-    /// Mounts the pre-stage makes in its own mount namespace, in this order, before the engine takes the host's tree from there.
+    /// Mounts the pre-stage makes in its own mount namespace, in this order. If one of them is the child's, all of the child's are
+    /// among them, and the engine finds that file system at [`STAGE`].
     pub premounts: Vec<PreMount>,
 }
 
@@ -32,28 +39,26 @@ pub enum EngineArg {
     SelfExe,
 }
 
-/// A mount made in the pre-stage, on a link-free host path.
+/// A mount made in the pre-stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PreMount {
-    /// A cache.
+    /// A cache, on a host path; the child's file system takes it from there.
     Overlay(OverlayMount),
-    /// Hides what stands there: a placeholder nobody may open, read-only, nosuid, nodev, noexec.
-    Cover {
-        /// Host path.
-        at: PathBuf,
-        /// A directory is hidden by a directory.
-        is_dir: bool,
+    /// A mount of the child's file system, as planned; no cache and nothing of /proc.
+    Guest {
+        /// Any other mount.
+        mount: Mount,
+        /// Device nodes work in it.
+        devices: bool,
     },
-    /// What stands there becomes read-only, with all that is mounted below.
-    ReadOnly {
-        /// Host path.
-        at: PathBuf,
-    },
-    /// What stands there becomes a mount of its own, which cannot be renamed.
-    Pinned {
-        /// Host path.
-        at: PathBuf,
-    },
+}
+
+impl PreMount {
+    /// Whether it is part of the child's file system.
+    #[must_use]
+    pub fn in_guest(&self) -> bool {
+        !matches!(self, Self::Overlay(_))
+    }
 }
 
 /// An overlay mounted in the pre-stage.

@@ -33,8 +33,6 @@ mod tests;
 
 use super::action::{Action, Kind};
 
-/// Names with this prefix are the broker's own temporary files, in every directory.
-pub const RESERVED_PREFIX: &str = ".ccbox-gate-";
 /// What git writes into `worktrees/ID/commondir`, and what the broker writes there in its place.
 pub const COMMONDIR: &[u8] = b"../..\n";
 
@@ -129,9 +127,6 @@ pub fn is_preset(reason: &str) -> bool {
 /// Judges one name.
 #[must_use]
 pub fn rule(q: &Query<'_>) -> Ruling {
-    if q.name.starts_with(RESERVED_PREFIX.as_bytes()) {
-        return Ruling::Closed("a name ccbox uses");
-    }
     if let Some(ruling) = below_closed(q) {
         return ruling;
     }
@@ -179,21 +174,34 @@ pub fn is_git_directory(path: &[&[u8]], facts: &dyn Facts) -> bool {
         || complete(|name| facts.holds(path.len(), name))
 }
 
+/// True where the directory at this folded path is `worktrees/ID` of a git directory: the settings of a linked work tree
+/// live there, and its `commondir` leads to the git directory two levels up.
+#[must_use]
+pub fn is_linked_directory(path: &[&[u8]], facts: &dyn Facts) -> bool {
+    match path {
+        [git_dir @ .., worktrees, _] => {
+            *worktrees == b"worktrees" && is_git_directory(git_dir, facts)
+        }
+        _ => false,
+    }
+}
+
 fn is_git_dir(q: &Query<'_>, depth: usize) -> bool {
     q.dir
         .get(..depth)
         .is_some_and(|path| is_git_directory(path, q.facts))
 }
 
-fn complete(has: impl Fn(&str) -> bool) -> bool {
+/// Whether git takes a directory with such entries for a git directory.
+pub(super) fn complete(has: impl Fn(&str) -> bool) -> bool {
     has("refs") && (has("HEAD") || has("worktrees")) || has("HEAD") && has("commondir")
 }
 
 /// The directory at `depth` is `worktrees/ID` of a git directory.
 fn is_linked(q: &Query<'_>, depth: usize) -> bool {
-    depth
-        .checked_sub(2)
-        .is_some_and(|at| q.dir.get(at).is_some_and(|n| *n == b"worktrees") && is_git_dir(q, at))
+    q.dir
+        .get(..depth)
+        .is_some_and(|path| is_linked_directory(path, q.facts))
 }
 
 /// The directory that holds the name is called `name` and lies in a git directory.

@@ -6,15 +6,19 @@
 //! * [`git_paths`] says which entries of a git directory are open, closed or gated
 //! * [`fold`] maps a name to the form in which denied names are compared
 //! * [`decide`] turns one operation on one name into allow, deny, ask the gate, or look through the subtree
+//! * [`calls`] says which system calls trap
 //! * [`plan`] is what the planner asks for: covered trees and their rules
 //!
 //! Nothing here opens a file. What has to be looked up is asked through [`git_paths::Facts`].
 
 pub mod action;
+pub mod calls;
 pub mod decide;
 pub mod fold;
 pub mod gate;
 pub mod git_paths;
+pub mod gitdir;
 pub mod plan;
+pub mod supervise;
 #[cfg(test)]
 mod testgit;

@@ -163,6 +163,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub policy: PolicyArgs,
     /// Write events as JSON lines to a file, or to an inherited descriptor: `fd:N`
+    ///
+    /// One object a line, `type` one of starting, ready, violation, exit, killed, error; the last one tells how the call
+    /// ended, whatever refused it. `ready` names the engine, with its version where `-v` is given: asking for it takes a
+    /// process of its own.
     #[arg(long, value_name = "FILE|fd:N")]
     pub events: Option<OsString>,
     /// Report denied reads exactly (not supported yet)
@@ -357,7 +361,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 }
 
 /// Semantics 33.
-fn session_id(text: &str) -> Result<String, String> {
+pub(super) fn session_id(text: &str) -> Result<String, String> {
     let ok = (1..=64).contains(&text.len())
         && text
             .bytes()

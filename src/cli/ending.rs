@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 
-use super::context::Prepared;
 use super::{Ending, Fault, diagnose};
 use crate::exit::{CANNOT_EXECUTE, Failure, NOT_FOUND};
 use crate::host::HostFacts;
@@ -14,7 +13,12 @@ use crate::report::event::{Event, Origin, State};
 use crate::session::Outcome;
 
 /// Ends as the command did.
-pub(super) fn of(outcome: Outcome, ready: &Prepared, report: &Reporter) -> Result<Ending, Fault> {
+pub(super) fn of(
+    outcome: Outcome,
+    argv: &[OsString],
+    host: &HostFacts,
+    report: &Reporter,
+) -> Result<Ending, Fault> {
     match outcome {
         Outcome::Exited(code) => {
             report.event(&Event::Exit {
@@ -33,8 +37,8 @@ pub(super) fn of(outcome: Outcome, ready: &Prepared, report: &Reporter) -> Resul
             Ok(Ending::Signal(n))
         }
         Outcome::NotStarted { errno } => {
-            let name = ready.plan.argv.first().cloned().unwrap_or_default();
-            Err(NotStarted::new(name, errno, &ready.host).into())
+            let name = argv.first().cloned().unwrap_or_default();
+            Err(NotStarted::new(name, errno, host).into())
         }
     }
 }

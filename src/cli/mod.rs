@@ -62,7 +62,9 @@ pub fn main(argv: &[OsString]) -> ExitCode {
             };
         }
         Err(Understood::Wrong(e)) => {
-            Reporter::stderr(Verbosity::Normal).error(&e);
+            let report = Reporter::stderr(Verbosity::Normal);
+            events::Events::of_refused(argv, &report);
+            report.error(&e);
             return ExitCode::from(e.exit_code());
         }
     };

@@ -3,21 +3,28 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::args::{PolicyArgs, RunArgs};
-use super::ending::NotStarted;
+use super::ending::{self, NotStarted};
+use super::events::Events;
+use super::run::lossy;
 use super::usage::UsageError;
 use super::{Ending, Fault};
+use crate::backend::{NetSetup, none};
 use crate::host::HostFacts;
 use crate::report::Reporter;
+use crate::report::event::{Event, Handle, State};
+use crate::session::{self, SessionConfig};
 use crate::spec::SpecSource;
 
-/// Becomes the command, under the outer sandbox.
+/// Becomes the command, under the outer sandbox. Where events are asked for it stays beside it, to tell its end.
 pub(super) fn run(
     args: &RunArgs,
     specs: &[SpecSource],
     host: &HostFacts,
+    events: &mut Events,
     report: &Reporter,
 ) -> Result<Ending, Fault> {
     let env_spec = host.var("CCBOX_SPEC").is_some_and(|v| !v.is_empty());
@@ -39,20 +46,70 @@ pub(super) fn run(
     let Some((name, rest)) = args.command.split_first() else {
         return Ok(Ending::Code(0));
     };
-    let mut command = Command::new(name);
-    command.args(rest);
+    let mut set: Vec<(OsString, OsString)> = Vec::new();
     for pair in &args.policy.env_set {
         let (k, v) = split_env(pair)?;
-        command.env(k, v);
+        set.push((k.to_owned(), v.to_owned()));
     }
+    let mut cwd = host.cwd.clone();
     if let Some(dir) = &args.policy.chdir {
-        let dir = host.cwd.join(dir);
-        command.env("PWD", &dir).current_dir(dir);
+        cwd.push(dir);
+        set.push(("PWD".into(), cwd.clone().into()));
     }
+    if events.wanted() {
+        events.open(report)?;
+        return beside(args, host, set, cwd, events.session_id(), report);
+    }
+    let mut command = Command::new(name);
+    command.args(rest).envs(set).current_dir(cwd);
     // Returns only if it failed. Standard streams, process group and environment are the caller's.
     let error = command.exec();
     let errno = error.raw_os_error().unwrap_or(libc::ENOENT);
     Err(NotStarted::new(name.clone(), errno, host).into())
+}
+
+/// Runs the command as engine `none` does, with the caller's environment: nothing is added to the outer sandbox and nothing taken away.
+fn beside(
+    args: &RunArgs,
+    host: &HostFacts,
+    set: Vec<(OsString, OsString)>,
+    cwd: PathBuf,
+    session_id: &str,
+    report: &Reporter,
+) -> Result<Ending, Fault> {
+    report.event(&Event::Starting {
+        state: State::Created,
+        command: lossy(&args.command),
+        workspace_id: None,
+        agent_id: None,
+    });
+    let mut env = host.env.clone();
+    env.retain(|(name, _)| set.iter().all(|(k, _)| k != name));
+    env.extend(set);
+    let config = SessionConfig {
+        net: NetSetup::Host,
+        listen: Vec::new(),
+        keep_fds: args.keep_fd.clone(),
+        state_dirs: Vec::new(),
+        on_listeners: Box::new(|_| Ok(Box::new(()))),
+        on_ready: Box::new(|e| {
+            report.event(&Event::Ready {
+                state: State::Active,
+                handle: Handle {
+                    session_id: session_id.to_owned(),
+                    backend: "none",
+                    engine: e.engine.clone(),
+                    state: State::Active,
+                    error: None,
+                    details: vec!["nested".to_owned()],
+                },
+            });
+        }),
+    };
+    let invocation = none::direct(args.command.clone(), env, cwd);
+    let outcome = session::run(invocation, config);
+    report.finish();
+    ending::of(outcome?, &args.command, host, report)
 }
 
 /// What the outer sandbox cannot be asked for afterwards: a spec, a profile, anything that tightens. Grants and the choice

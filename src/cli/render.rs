@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::context::Prepared;
 use super::engine::Chosen;
-use crate::backend::{Engine, EngineArg, Invocation, NetSetup, PreMount, bwrap, none};
+use crate::backend::{Engine, EngineArg, Invocation, Mount, NetSetup, PreMount, bwrap, none};
 use crate::host::probe::observe::bwrap_version;
 use crate::policy::NetworkMode;
 use crate::report::text::{shell_line, shell_quote};
@@ -74,7 +74,8 @@ pub(super) fn argv(invocation: &Invocation) -> String {
     out
 }
 
-/// What the pre-stage mounts before the engine starts, for `-vv`. A printed command line has all of it itself.
+/// What the pre-stage mounts before the engine starts, for `-vv`, in the engine's words where it has some. A printed command line has
+/// all of it itself.
 pub(super) fn premounts(invocation: &Invocation) -> Vec<String> {
     let quoted = |path: &Path| shell_quote(path.as_os_str());
     invocation
@@ -82,9 +83,18 @@ pub(super) fn premounts(invocation: &Invocation) -> Vec<String> {
         .iter()
         .map(|mount| match mount {
             PreMount::Overlay(o) => format!("overlay {}", quoted(&o.at)),
-            PreMount::Cover { at, .. } => format!("hide {}", quoted(at)),
-            PreMount::ReadOnly { at } => format!("read-only {}", quoted(at)),
-            PreMount::Pinned { at } => format!("pin {}", quoted(at)),
+            PreMount::Guest {
+                mount: Mount::Cover { dst, .. },
+                ..
+            } => format!("hide {}", quoted(dst)),
+            PreMount::Guest { mount, devices } => bwrap::words(mount, *devices)
+                .iter()
+                .map(|word| match word {
+                    EngineArg::Text(text) => shell_quote(text),
+                    EngineArg::Data(_) | EngineArg::SelfExe => "<content>".to_owned(),
+                })
+                .collect::<Vec<_>>()
+                .join(" "),
         })
         .collect()
 }
@@ -178,15 +188,31 @@ mod tests {
     #[test]
     fn what_is_mounted_before_is_said() {
         let mut i = made(Vec::new());
+        let guest = |mount| PreMount::Guest {
+            mount,
+            devices: false,
+        };
         i.premounts = vec![
-            PreMount::Cover {
-                at: "/a b".into(),
+            guest(Mount::Cover {
+                dst: "/a b".into(),
                 is_dir: true,
-            },
-            PreMount::ReadOnly { at: "/c".into() },
-            PreMount::Pinned { at: "/d".into() },
+            }),
+            guest(Mount::RoBind {
+                src: "/c".into(),
+                dst: "/d e".into(),
+            }),
+            guest(Mount::Data {
+                dst: "/f".into(),
+                content: b"x".to_vec(),
+                mode: 0o644,
+            }),
         ];
-        assert_eq!(premounts(&i), ["hide '/a b'", "read-only /c", "pin /d"]);
+        let expected = [
+            "hide '/a b'",
+            "--ro-bind /c '/d e'",
+            "--perms 0644 --ro-bind-data <content> /f",
+        ];
+        assert_eq!(premounts(&i), expected);
     }
 
     #[test]

@@ -21,13 +21,26 @@ pub(super) fn run(
     specs: Vec<SpecSource>,
     report: &Arc<Reporter>,
 ) -> Result<Ending, Fault> {
+    let mut events = Events::begin(args, report)?;
+    let end = wrap(args, specs, &mut events, report);
+    if end.is_err() {
+        events.tell_failure(report);
+    }
+    end
+}
+
+fn wrap(
+    args: &RunArgs,
+    specs: Vec<SpecSource>,
+    events: &mut Events,
+    report: &Arc<Reporter>,
+) -> Result<Ending, Fault> {
     refuse_later(args)?;
     require_command(&args.command)?;
     let host = HostFacts::collect()?;
     if host.nested {
-        return nested::run(args, &specs, &host, report);
+        return nested::run(args, &specs, &host, events, report);
     }
-    let mut events = Events::begin(args, report)?;
     let ready = prepare(host, &args.policy, specs, &args.command, events.file())?;
     let chosen = engine::choose(&ready.loaded.policy, &Offer::of(&RealFs, ready.host.uid))?;
     engine::holds(&ready.plan, &chosen)?;
@@ -44,7 +57,7 @@ pub(super) fn run(
     };
     let outcome = launch.run(&chosen);
     report.finish();
-    ending::of(outcome?, &ready, report)
+    ending::of(outcome?, &ready.plan.argv, &ready.host, report)
 }
 
 /// Options of the contract that later work brings (R14: refused, never ignored).
@@ -81,13 +94,19 @@ fn announce(args: &RunArgs, ready: &Prepared, chosen: &Chosen, report: &Reporter
     if !ready.plan.env_dropped.is_empty() {
         report.verbose(&enforced::dropped(&ready.plan.env_dropped));
     }
-    let text = |a: &OsString| a.to_string_lossy().into_owned();
     report.event(&Event::Starting {
         state: State::Created,
-        command: args.command.iter().map(text).collect(),
+        command: lossy(&args.command),
         workspace_id: policy.workspace_id.clone(),
         agent_id: policy.agent_id.clone(),
     });
+}
+
+/// The command as events show it.
+pub(super) fn lossy(argv: &[OsString]) -> Vec<String> {
+    argv.iter()
+        .map(|a| a.to_string_lossy().into_owned())
+        .collect()
 }
 
 #[cfg(test)]

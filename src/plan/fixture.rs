@@ -92,6 +92,8 @@ pub(crate) fn dispatch() -> Policy {
             denied: Vec::new(),
             all_proxy: AllProxy::Http,
             allow_local_binding: false,
+            off_by: None,
+            managed_only: None,
             hint_file: None,
         },
         env: EnvPolicy::default(),

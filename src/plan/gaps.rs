@@ -29,6 +29,8 @@ pub(super) struct Missing {
     pub(super) gaps: Vec<Gap>,
     /// Somebody wrote a rule that is not held: no sandboxed run may start.
     pub(super) refusal: Option<PlanError>,
+    /// Protected files that nothing but a mount protects.
+    replaceable: BTreeSet<PathBuf>,
 }
 
 /// Gaps of a finished tree.
@@ -37,6 +39,8 @@ pub(super) fn collect(ctx: Ctx<'_>, rules: &Rules, mandatory: &Mandatory, tree: 
         BrokerHost::Works => Missing::default(),
         BrokerHost::Lacks(why) => of_mounts(ctx, rules, mandatory, tree, why),
     };
+    let replaced = host_replace(ctx, rules, tree, &out.replaceable);
+    out.gaps.extend(replaced);
     out.gaps.extend(late_secrets(ctx, rules, tree));
     out
 }
@@ -137,21 +141,55 @@ fn of_mounts(
             name: "link-names",
             text: format!(
                 "mounts cannot hold a symbolic link in a writable directory: what it leads to is protected, but the command can point {} elsewhere",
-                list(&links)
-            ),
-        });
-    }
-    if !files.is_empty() {
-        gaps.push(Gap {
-            name: "host-replace",
-            text: format!(
-                "a protected file that a host program replaces during the run (write new, rename over) is writable for the rest of it: {}",
-                list(&files)
+                list(links.iter().map(PathBuf::as_path))
             ),
         });
     }
     gaps.extend(profile_patterns(ctx, tree));
-    Missing { gaps, refusal }
+    Missing {
+        gaps,
+        refusal,
+        replaceable: files,
+    }
+}
+
+/// Files whose mount a host program takes away by rename(2) over it: protected ones, and hidden ones the caller could read.
+fn host_replace(
+    ctx: Ctx<'_>,
+    rules: &Rules,
+    tree: &Tree,
+    files: &BTreeSet<PathBuf>,
+) -> Option<Gap> {
+    // What somebody wrote before ccbox's own rows: only the first few are named.
+    let mut hidden: BTreeSet<(bool, &Path)> = BTreeSet::new();
+    let shown = |dir: &Path| tree.places(dir).next().is_some();
+    for h in &rules.hides {
+        let path = &h.walk.real;
+        // What the caller's own permissions keep from it stays kept.
+        if h.walk.kind == Some(Kind::File)
+            && path.parent().is_some_and(shown)
+            && ctx.fs.readable(path)
+        {
+            let own_row = matches!(h.named.origin.layer, Layer::BuiltIn(_));
+            hidden.insert((own_row, path));
+        }
+    }
+    let mut lost: Vec<String> = Vec::new();
+    if !files.is_empty() {
+        let files = files.iter().map(PathBuf::as_path);
+        lost.push(format!("can then be written: {}", list(files)));
+    }
+    if !hidden.is_empty() {
+        let hidden = hidden.iter().map(|(_, p)| *p);
+        lost.push(format!("can then be read: {}", list(hidden)));
+    }
+    (!lost.is_empty()).then(|| Gap {
+        name: "host-replace",
+        text: format!(
+            "a host program that replaces a protected or hidden file during the run (write new, rename over) takes its mount away; {}",
+            lost.join("; ")
+        ),
+    })
 }
 
 /// Some directory of the host is writable.
@@ -225,21 +263,22 @@ fn not_yet(named: &Named, why: &str) -> PlanError {
     }
 }
 
-fn list(paths: &BTreeSet<PathBuf>) -> String {
+fn list<'a>(paths: impl ExactSizeIterator<Item = &'a Path>) -> String {
+    let more = paths.len().saturating_sub(NAMED);
     let mut shown: Vec<String> = paths
-        .iter()
         .take(NAMED)
         .map(|p| format!("`{}`", p.display()))
         .collect();
-    if paths.len() > NAMED {
-        shown.push(format!("{} more", paths.len() - NAMED));
+    if more > 0 {
+        shown.push(format!("{more} more"));
     }
     shown.join(", ")
 }
 
 /// The entry at `path` lies in a directory whose entries the child can change.
 fn in_writable(tree: &Tree, path: &Path) -> bool {
-    path.parent().is_some_and(|p| tree.host_writable(p))
+    path.parent()
+        .is_some_and(|p| tree.places(p).any(|(_, rw)| rw))
 }
 
 /// The child could make `path` come to exist on the host.
@@ -247,7 +286,7 @@ fn creatable(ctx: Ctx<'_>, tree: &Tree, path: &Path) -> bool {
     path.ancestors()
         .skip(1)
         .find(|a| ctx.exists(a))
-        .is_some_and(|a| tree.host_writable(a))
+        .is_some_and(|a| tree.places(a).any(|(_, rw)| rw))
 }
 
 fn re_pointable(named: &Named, link: &Path, walk: &Walk) -> PlanError {

@@ -217,7 +217,7 @@ fn elsewhere(
         });
     }
     // What the rules said about the tree that stood here says nothing about this one; what is granted below stays.
-    tree.drop_pieces_below(at, |p| {
+    tree.clear_below(at, |p| {
         rules
             .grants
             .iter()
@@ -268,9 +268,9 @@ fn show(ctx: Ctx<'_>, rules: &Rules, tree: &mut Tree, walk: &Walk) {
         return;
     }
     let seen = match tree.shown(&walk.real) {
-        Shown::Host { path, .. } | Shown::Cache { path } => path == walk.real,
+        // Another object of that name belongs to a bind: nothing of ccbox's is put over it, and there is no place beside it.
+        Shown::Host { .. } | Shown::Cache { .. } | Shown::Kernel => true,
         Shown::Private | Shown::Hidden => false,
-        Shown::Kernel => true,
     };
     if !seen && ctx.fs.meta(&walk.real).is_some() {
         tree.put(
@@ -292,14 +292,20 @@ fn own_dirs(ctx: Ctx<'_>, tree: &mut Tree) -> Vec<PathBuf> {
         // What the caller cannot create, the command cannot either.
         let there = walk.real.ancestors().find(|a| ctx.exists(a));
         let possible = there.is_some_and(|a| ctx.fs.can_create_in(a));
-        if walk.kind.is_none() && possible && tree.host_writable(&walk.real) {
-            tree.put(
-                walk.real.clone(),
-                Node::Host {
-                    src: walk.real.clone(),
-                    rw: false,
-                },
-            );
+        let places: Vec<PathBuf> = tree
+            .places(&walk.real)
+            .filter_map(|(at, rw)| rw.then_some(at))
+            .collect();
+        if walk.kind.is_none() && possible && !places.is_empty() {
+            for at in places {
+                tree.put(
+                    at,
+                    Node::Host {
+                        src: walk.real.clone(),
+                        rw: false,
+                    },
+                );
+            }
             made.push(walk.real);
         }
     }

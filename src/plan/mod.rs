@@ -37,7 +37,7 @@ pub(crate) mod fixture;
 pub(crate) mod tests;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::broker::plan::BrokerPlan;
 use crate::policy::egress::EgressPolicy;
@@ -45,7 +45,6 @@ use crate::policy::{Mode, NetworkMode, Origin, View};
 
 pub use caches::CacheUse;
 pub use paths::real_path;
-pub(crate) use paths::{below, within};
 pub use rules::place;
 pub use view::NESTING_MARK;
 
@@ -147,6 +146,28 @@ pub enum Mount {
         /// Guest path.
         dst: PathBuf,
     },
+}
+
+impl Mount {
+    /// Guest path.
+    #[must_use]
+    pub fn dst(&self) -> &Path {
+        match self {
+            Self::RoBind { dst, .. }
+            | Self::Bind { dst, .. }
+            | Self::State { dst, .. }
+            | Self::Overlay { dst, .. }
+            | Self::Tmpfs { dst, .. }
+            | Self::Dir { dst, .. }
+            | Self::Symlink { dst, .. }
+            | Self::File { dst, .. }
+            | Self::Data { dst, .. }
+            | Self::Cover { dst, .. }
+            | Self::RemountRo { dst }
+            | Self::Dev { dst }
+            | Self::Proc { dst } => dst,
+        }
+    }
 }
 
 /// A granted object, pinned: the inner stage compares what is mounted at `guest` before any user code runs (semantics 20).

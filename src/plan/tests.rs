@@ -7,6 +7,7 @@ mod cases;
 mod crowds;
 mod eval;
 mod links;
+mod moved;
 pub(crate) mod props;
 mod tables;
 mod views;

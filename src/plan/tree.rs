@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::paths::{Names, below, rest, upwards};
+use super::paths::{Names, below, rest, upwards, within};
 use super::quick::Quick;
 use crate::host::FsView;
 use crate::host::fs_view::Kind;
@@ -105,6 +105,8 @@ pub(super) enum Shown {
 pub(super) struct Tree {
     // Keyed by the bytes of normal paths: comparing or hashing `Path`s parses them into components each time.
     nodes: HashMap<OsString, Node, Quick>,
+    /// Guest and host path of every piece of the host that was ever put where its own path is not.
+    moved: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Tree {
@@ -150,9 +152,37 @@ impl Tree {
         self.nodes.get(path.as_os_str())
     }
 
+    /// Guest paths that show the host's object `host`, whether it exists or not, and whether it can be changed there.
+    pub(super) fn places<'a>(
+        &'a self,
+        host: &'a Path,
+    ) -> impl Iterator<Item = (PathBuf, bool)> + 'a {
+        let moved = self
+            .moved
+            .iter()
+            .filter(move |(_, src)| within(host, src))
+            .map(move |(at, src)| join(at, rest(host, src)));
+        std::iter::once(host.to_path_buf())
+            .chain(moved)
+            .filter_map(move |guest| match self.shown(&guest) {
+                Shown::Host { path, rw } if path == host => Some((guest, rw)),
+                Shown::Host { .. }
+                | Shown::Cache { .. }
+                | Shown::Private
+                | Shown::Hidden
+                | Shown::Kernel => None,
+            })
+    }
+
     /// Puts a node.
     pub(super) fn put(&mut self, path: impl Into<PathBuf>, node: Node) {
-        self.nodes.insert(path.into().into_os_string(), node);
+        let path = path.into();
+        if let Node::Host { src, .. } = &node
+            && *src != path
+        {
+            self.moved.push((path.clone(), src.clone()));
+        }
+        self.nodes.insert(path.into_os_string(), node);
     }
 
     /// Puts a node where none stands.
@@ -168,38 +198,8 @@ impl Tree {
             .retain(|p, n| !(below(Path::new(p), path) && matches!(n, Node::Host { .. })));
     }
 
-    /// Removes the pieces of the host strictly below `path` and the covers in them, but for those to keep and those in a private
-    /// directory of their own.
-    pub(super) fn drop_pieces_below(&mut self, path: &Path, keep: impl Fn(&Path) -> bool) {
-        let in_private = |p: &Path| {
-            p.ancestors().take_while(|a| *a != path).any(|a| {
-                matches!(
-                    self.get(a),
-                    Some(Node::Tmpfs { .. } | Node::Dev | Node::Proc)
-                )
-            })
-        };
-        let gone: Vec<OsString> = self
-            .nodes
-            .iter()
-            .filter(|(p, node)| {
-                let p = Path::new(p);
-                let piece = matches!(
-                    node,
-                    Node::Host { .. } | Node::Cover { .. } | Node::Overlay { .. }
-                );
-                piece && below(p, path) && !in_private(p) && !keep(p)
-            })
-            .map(|(p, _)| p.clone())
-            .collect();
-        for p in gone {
-            self.nodes.remove(&p);
-        }
-    }
-
-    /// Puts a piece of the host in place of what the view had there: what the view made of that piece, or in it, goes with it. Private
-    /// directories deeper down and what stands in them stay.
-    pub(super) fn replace(&mut self, path: &Path, node: Node) {
+    /// Removes what stands strictly below `path`, but for what is to be kept and for private directories with what stands in them.
+    pub(super) fn clear_below(&mut self, path: &Path, keep: impl Fn(&Path) -> bool) {
         let in_private = |p: &Path| {
             upwards(p).take_while(|a| below(a, path)).any(|a| {
                 // A read-only one only stands in for a home the view does not show.
@@ -212,12 +212,21 @@ impl Tree {
         let gone: Vec<OsString> = self
             .nodes
             .keys()
-            .filter(|p| below(Path::new(p), path) && !in_private(Path::new(p)))
+            .filter(|p| {
+                let p = Path::new(p);
+                below(p, path) && !in_private(p) && !keep(p)
+            })
             .cloned()
             .collect();
         for p in gone {
             self.nodes.remove(&p);
         }
+    }
+
+    /// Puts a piece of the host in place of what the view had there: what the view made of that piece, or in it, goes with it. Private
+    /// directories deeper down and what stands in them stay.
+    pub(super) fn replace(&mut self, path: &Path, node: Node) {
+        self.clear_below(path, |_| false);
         self.put(path, node);
     }
 

@@ -28,6 +28,10 @@ pub struct EgressPolicy {
     own_allow: Vec<Ruled<HostRule>>,
     /// The policy's own deny rules.
     own_deny: Vec<Ruled<HostRule>>,
+    /// Who could turn the network on again.
+    off_by: Option<Origin>,
+    /// Nobody but the managed settings can allow a host.
+    managed_only: Option<Origin>,
     /// Made by the first decision: some three hundred built-in rules take longer to compile than the start of a command that
     /// asks for no connection should.
     lists: OnceLock<Lists>,
@@ -89,6 +93,8 @@ impl EgressPolicy {
             baseline: policy.baseline && policy.mode != NetworkMode::Off,
             own_allow,
             own_deny: policy.denied.clone(),
+            off_by: policy.off_by.clone(),
+            managed_only: policy.managed_only.clone(),
             lists: OnceLock::new(),
         }
     }
@@ -130,7 +136,7 @@ impl EgressPolicy {
     #[must_use]
     pub fn decide(&self, host: &Host, port: u16) -> Decision {
         if self.mode == NetworkMode::Off {
-            return Decision::Deny(Denial::network_off());
+            return Decision::Deny(Denial::network_off(self.off_by.as_ref()));
         }
         // No proxy and no domain rule (semantics 13); the proxies refuse to start with such a policy.
         if self.mode == NetworkMode::Open {
@@ -151,7 +157,9 @@ impl EgressPolicy {
             return Decision::Deny(Denial::denied(entry, None));
         }
         let Some(grant) = self.grant(host, port) else {
-            return Decision::Deny(Denial::not_allowed(host, port));
+            return Decision::Deny(
+                Denial::not_allowed(host, port).for_managed(self.managed_only.as_ref()),
+            );
         };
         let known: &[IpAddr] = match host {
             Host::Ip(ip) => &[*ip],
@@ -224,7 +232,7 @@ impl EgressPolicy {
         if open {
             Ok(())
         } else {
-            Err(Denial::address(host, port, ip, is_own))
+            Err(Denial::address(host, port, ip, is_own).for_managed(self.managed_only.as_ref()))
         }
     }
 

@@ -257,6 +257,10 @@ pub struct NetworkPolicy {
     pub all_proxy: AllProxy,
     /// `allow_local_binding` (macOS only).
     pub allow_local_binding: bool,
+    /// What turned the network off, where it is off.
+    pub off_by: Option<Origin>,
+    /// `managed.allow_managed_domains_only`, where it is set: what else allows a host has no effect.
+    pub managed_only: Option<Origin>,
     /// Where the hint for a refused host points: the file a user would edit, if there is one.
     pub hint_file: Option<PathBuf>,
 }
@@ -361,6 +365,8 @@ impl Policy {
                 denied: Vec::new(),
                 all_proxy: AllProxy::Http,
                 allow_local_binding: false,
+                off_by: None,
+                managed_only: None,
                 hint_file: None,
             },
             env: EnvPolicy::default(),

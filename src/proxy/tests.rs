@@ -96,6 +96,8 @@ pub(super) fn network(allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
             .collect(),
         all_proxy: AllProxy::Http,
         allow_local_binding: false,
+        off_by: None,
+        managed_only: None,
         hint_file: None,
     }
 }

@@ -12,7 +12,7 @@ const BURST: u32 = 40;
 /// Lines a second after that.
 const PER_SECOND: u32 = 10;
 /// Distinct denials that are remembered; further ones are only counted.
-const REMEMBERED: usize = 4096;
+pub(super) const REMEMBERED: usize = 4096;
 
 /// What to do with a denial that just came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub(super) enum Verdict {
     Repeat,
     /// New, but over the rate: counted as not shown.
     Hold,
+    /// As `Hold`, and the first of those that are not even remembered.
+    Full,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -49,6 +51,7 @@ pub(super) struct Dedup {
     /// Denials that were never printed.
     pub(super) held: u64,
     pub(super) total: u64,
+    full: bool,
 }
 
 impl Dedup {
@@ -59,6 +62,7 @@ impl Dedup {
             refilled: now,
             held: 0,
             total: 0,
+            full: false,
         }
     }
 
@@ -85,10 +89,13 @@ impl Dedup {
             );
         }
         if order < REMEMBERED && self.take(now) {
-            Verdict::Print
-        } else {
-            self.held += 1;
+            return Verdict::Print;
+        }
+        self.held += 1;
+        if order < REMEMBERED || std::mem::replace(&mut self.full, true) {
             Verdict::Hold
+        } else {
+            Verdict::Full
         }
     }
 
@@ -162,10 +169,13 @@ mod tests {
     fn a_storm_of_distinct_names_is_bounded() {
         let now = Instant::now();
         let mut d = Dedup::new(now);
-        let printed = (0..20_000)
-            .filter(|i| d.add(&v(&format!("h{i}"), None), now) == Verdict::Print)
-            .count();
-        assert_eq!(printed, BURST as usize);
+        let verdicts: Vec<Verdict> = (0..20_000)
+            .map(|i| d.add(&v(&format!("h{i}"), None), now))
+            .collect();
+        let of = |wanted| verdicts.iter().filter(|v| **v == wanted).count();
+        assert_eq!(of(Verdict::Print), BURST as usize);
+        assert_eq!(of(Verdict::Full), 1);
+        assert_eq!(verdicts[REMEMBERED], Verdict::Full);
         assert_eq!(d.held, 20_000 - u64::from(BURST));
         assert_eq!(d.seen.len(), REMEMBERED);
     }

@@ -357,8 +357,19 @@ impl Sink for Reporter {
         if verdict != Verdict::Repeat {
             s.send(&violation_event(&v, 1), self.colour);
         }
-        if verdict != Verdict::Print || self.verbosity == Verbosity::Quiet {
+        if self.verbosity == Verbosity::Quiet {
             return;
+        }
+        match verdict {
+            Verdict::Print => {}
+            Verdict::Repeat | Verdict::Hold => return,
+            Verdict::Full => {
+                let text = format!(
+                    "{} different denials: further ones are only counted, --events has them all",
+                    dedup::REMEMBERED
+                );
+                return s.print(&text::line(&text), STDERR_BUDGET);
+            }
         }
         let mut out = text::line(&text::violation_text(&v, self.colour));
         if let Some(hint) = &v.hint

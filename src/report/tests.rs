@@ -73,6 +73,34 @@ fn quiet_drops_denials_but_nothing_else() {
     );
 }
 
+/// However many different denials come, the lines are few, and those that stay unsaid are counted.
+#[test]
+fn a_storm_of_denials_ends_with_a_count() {
+    let text = said(Verbosity::Normal, false, |r| {
+        for i in 0..5000 {
+            r.violation(v(&format!("h{i}.example")));
+        }
+        r.violation(v("h0.example"));
+        r.finish();
+    });
+    let lines: Vec<&str> = text.lines().filter(|l| !l.contains("hint:")).collect();
+    let (shown, rest) = lines.split_at(lines.len() - 3);
+    assert!(
+        shown
+            .iter()
+            .all(|l| l.starts_with("ccbox: denied network-outbound h"))
+    );
+    let held = 5000 - shown.len();
+    assert_eq!(
+        rest,
+        [
+            "ccbox: 4096 different denials: further ones are only counted, --events has them all",
+            &format!("ccbox: {held} further denials not shown; --events has them all"),
+            "ccbox: 2 times: network-outbound h0.example [curl]",
+        ]
+    );
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("spec.toml:3:1: unknown key `protcted`")]
 struct Broken;

@@ -30,6 +30,7 @@ pub(super) fn filter(plan: &InnerPlan, domain: &Domain) -> io::Result<()> {
         unix_sockets: plan.unix_sockets,
         open_network: plan.open_network,
         landlock_abi: domain.abi,
+        broker: false,
     })
     .map_err(io::Error::other)?;
     harden::install_filter(&program)

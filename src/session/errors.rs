@@ -73,11 +73,11 @@ pub(super) fn describe(failure: &SetupFailure, net: Option<NetSetup>) -> Session
         Step::Listener => format!("cannot listen on {object} in the sandbox: {why}"),
         Step::PrivateMounts => format!("cannot make a private mount namespace: {why}"),
         Step::Overlay => format!("cannot mount the cache overlay on `{object}`: {why}"),
-        Step::Cover | Step::Protect if went(errno) => {
+        Step::Cover | Step::Mount if went(errno) => {
             format!("`{object}` was replaced while the sandbox was being built")
         }
         Step::Cover => format!("cannot hide `{object}` from the sandbox: {why}"),
-        Step::Protect => format!("cannot protect `{object}` from the sandbox: {why}"),
+        Step::Mount => format!("cannot mount `{object}` in the sandbox: {why}"),
         Step::Privileges => format!("cannot drop privileges: {why}"),
         Step::Descriptors => format!("cannot pass descriptors on: {why}"),
         Step::Engine => return engine_missing(&object, errno),
@@ -97,7 +97,7 @@ pub(super) fn describe(failure: &SetupFailure, net: Option<NetSetup>) -> Session
     let mut error = SessionError::new(message);
     if matches!(
         failure.step,
-        Step::PrivateMounts | Step::Cover | Step::Protect
+        Step::PrivateMounts | Step::Cover | Step::Mount
     ) {
         // bubblewrap may be allowed to mount where the pre-stage is not, and manages without calls from after Linux 5.2.
         error.retry = net.and_then(|net| retry(failure.errno, net));

@@ -34,11 +34,7 @@ pub(super) fn keep(control: &OwnedFd, events: &SignalFd, command: i32) -> io::Re
             ledger.wait(Instant::now()),
         )?;
         if signal.readable {
-            while let Some(n) = events.next()? {
-                if n != libc::SIGCHLD {
-                    ledger.own_copy(n, Instant::now());
-                }
-            }
+            copies(events, &mut ledger)?;
         }
         if order.readable {
             match wire::hear::<Order>(control)? {
@@ -57,10 +53,25 @@ pub(super) fn keep(control: &OwnedFd, events: &SignalFd, command: i32) -> io::Re
                 Some((Order::Go, _)) => {}
             }
         }
-        for n in ledger.due(Instant::now()) {
+        let now = Instant::now();
+        if ledger.wait(now).is_some_and(|left| left.is_zero()) {
+            // This process may have slept longer than it wanted to: a copy that came meanwhile counts.
+            copies(events, &mut ledger)?;
+        }
+        for n in ledger.due(now) {
             signals::send(command.pid, n)?;
         }
     }
+}
+
+/// Notes which signals this process got itself.
+fn copies(events: &SignalFd, ledger: &mut Ledger) -> io::Result<()> {
+    while let Some(n) = events.next()? {
+        if n != libc::SIGCHLD {
+            ledger.own_copy(n, Instant::now());
+        }
+    }
+    Ok(())
 }
 
 struct Command {

@@ -1,24 +1,45 @@
-//! The pre-stage's part of the mounts: caches, covers and read-only pieces on the host's own paths, in a mount namespace that nobody
-//! else has. The engine binds the host's tree from there.
+//! The pre-stage's mounts: the private caches on host paths, and the child's whole file system, in a mount namespace that nobody else
+//! has. The engine takes it over from [`STAGE`].
 //!
-//! Each place is opened without following a link and mounted on by descriptor. A place that has gone, or has become a link since the
-//! plan was made, ends the run.
+//! It comes to what bubblewrap makes of the same plan, by descriptor (open_tree(2), move_mount(2), mount_setattr(2)) and without
+//! reading the mount table for each mount. The engine's mount namespace belongs to another user namespace than this one, so everything
+//! made here is locked in there: no flag can be cleared and nothing be taken off (mount_namespaces(7)).
+//!
+//! Each place is opened inside the new tree without following a link and mounted on by descriptor. A place that has gone, or has become
+//! a link since the plan was made, ends the run. Nothing is ever created on a file system of the host.
 
+use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::stat::{Mode, fstat, mkdirat};
+use nix::unistd::symlinkat;
 
 use super::wire::{SetupFailure, Step};
-use crate::backend::{OverlayMount, PreMount};
-use crate::sys::fds::Kind;
-use crate::sys::mounts::{self, Blanks, Reach};
-use crate::sys::{fds, namespaces};
+use crate::backend::{Mount, OverlayMount, PreMount, STAGE};
+use crate::sys::fds::{self, Kind};
+use crate::sys::mounts::{self, Reach, Without, Workshop};
+use crate::sys::namespaces;
 
-/// Where the placeholders are made: a directory that every system has and in which nothing is mounted before the engine runs, which
-/// makes its own.
-const WORKSHOP: &str = "/dev";
+/// What a directory made on the way to a place permits.
+const PASSABLE: Mode = Mode::from_bits_truncate(0o755);
+/// A mount point for a file.
+const READABLE: Mode = Mode::from_bits_truncate(0o444);
+/// The devices of a minimal /dev.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+/// The links of a minimal /dev.
+const LINKS: [(&str, &str); 6] = [
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("fd", "/proc/self/fd"),
+    ("core", "/proc/kcore"),
+    ("ptmx", "pts/ptmx"),
+];
+const NO_SETUID_NO_DEVICES: Without = Without::SETUID.and(Without::DEVICES);
 
 /// Makes them all, in order.
 pub(super) fn make(all: &[PreMount]) -> Result<(), SetupFailure> {
@@ -27,28 +48,20 @@ pub(super) fn make(all: &[PreMount]) -> Result<(), SetupFailure> {
     }
     let private = |e: io::Error| Step::PrivateMounts.failed(&e, "");
     namespaces::make_mounts_private().map_err(private)?;
-    let workshop = Path::new(WORKSHOP);
-    let covers = all.iter().any(|m| matches!(m, PreMount::Cover { .. }));
-    let blanks = covers.then(|| Blanks::mount(workshop)).transpose();
-    let blanks = blanks.map_err(|e| Step::Cover.failed(&e, ""))?;
     for mount in all {
-        match mount {
-            PreMount::Overlay(o) => overlay(o).map_err(|e| Step::Overlay.failed(&e, &o.at))?,
-            PreMount::Cover { at, is_dir } => {
-                cover(blanks.as_ref(), at, *is_dir).map_err(|e| Step::Cover.failed(&e, at))?;
-            }
-            PreMount::ReadOnly { at } => {
-                itself(at, true).map_err(|e| Step::Protect.failed(&e, at))?;
-            }
-            PreMount::Pinned { at } => {
-                itself(at, false).map_err(|e| Step::Protect.failed(&e, at))?;
-            }
+        if let PreMount::Overlay(o) = mount {
+            overlay(o).map_err(|e| Step::Overlay.failed(&e, &o.at))?;
         }
     }
-    match blanks {
-        Some(blanks) => blanks.unmount(workshop).map_err(private),
-        None => Ok(()),
+    let guest: Vec<&PreMount> = all.iter().filter(|m| m.in_guest()).collect();
+    if guest.is_empty() {
+        return Ok(());
     }
+    // Modes are meant as they are written.
+    let caller = nix::sys::stat::umask(Mode::empty());
+    let made = build(&guest);
+    nix::sys::stat::umask(caller);
+    made
 }
 
 /// Where the kernel cannot overlay (before Linux 5.11, or on a file system that is no upper layer) the cache is an empty private
@@ -63,25 +76,368 @@ fn overlay(o: &OverlayMount) -> io::Result<()> {
     mounts::attach(tree.as_fd(), place.as_fd())
 }
 
-fn cover(blanks: Option<&Blanks>, at: &Path, is_dir: bool) -> io::Result<()> {
-    let Some(blanks) = blanks else {
-        return Err(io::ErrorKind::NotFound.into());
-    };
-    let place = fds::open_no_links(at)?;
-    // What move_mount(2) answers with EINVAL, which says less.
-    if is_dir != (fds::kind(place.as_raw_fd())? == Kind::Directory) {
-        return Err(Errno::ENOTDIR.into());
-    }
-    let blank = mounts::copy(blanks.blank(is_dir), Reach::Mount)?;
-    mounts::attach(blank.as_fd(), place.as_fd())
+/// Something of the host, taken before [`STAGE`] hides it.
+#[derive(Debug)]
+enum Taken {
+    /// Nothing, or it can be taken when it is needed.
+    Later,
+    /// A tree.
+    Tree(OwnedFd),
+    /// Device nodes with their names.
+    Devices(Vec<(&'static str, OwnedFd)>),
 }
 
-/// A copy of what stands there, over itself.
-fn itself(at: &Path, read_only: bool) -> io::Result<()> {
-    let place = fds::open_no_links(at)?;
-    let tree = mounts::copy(place.as_fd(), Reach::Tree)?;
-    if read_only {
-        mounts::make_read_only(tree.as_fd(), Reach::Tree)?;
+fn build(all: &[&PreMount]) -> Result<(), SetupFailure> {
+    let workshop = |e: io::Error| Step::Cover.failed(&e, "");
+    let mut taken = Vec::with_capacity(all.len());
+    for mount in all {
+        taken.push(take(mount)?);
     }
-    mounts::attach(tree.as_fd(), place.as_fd())
+    let stage = fds::open_no_links(Path::new(STAGE)).map_err(workshop)?;
+    let pieces = Pieces::make(stage.as_fd(), all).map_err(workshop)?;
+    let mut todo = all.iter().zip(taken).peekable();
+    let root = match todo.next_if(|(mount, _)| is_root(mount)) {
+        Some((_, Taken::Tree(tree))) => tree,
+        _ => tmpfs(PASSABLE.bits(), None).map_err(|e| Step::Mount.failed(&e, "/"))?,
+    };
+    // On the workshop's mount, which stays below it, out of everybody's reach.
+    let stage = fds::open_no_links(Path::new(STAGE)).map_err(workshop)?;
+    mounts::attach(root.as_fd(), stage.as_fd()).map_err(workshop)?;
+    let mut guest = Guest {
+        own: Vec::new(),
+        root,
+        pieces,
+    };
+    if !all.first().is_some_and(|m| is_root(m)) {
+        guest.note_root().map_err(workshop)?;
+    }
+    for (mount, taken) in todo {
+        guest.put(mount, taken)?;
+    }
+    Ok(())
+}
+
+fn is_root(mount: &PreMount) -> bool {
+    let PreMount::Guest { mount, .. } = mount else {
+        return false;
+    };
+    matches!(mount, Mount::RoBind { dst, .. } | Mount::Bind { dst, .. } if dst == Path::new("/"))
+}
+
+/// Takes what [`STAGE`] will hide, or what would contain it.
+fn take(mount: &PreMount) -> Result<Taken, SetupFailure> {
+    let PreMount::Guest { mount, devices } = mount else {
+        return Ok(Taken::Later);
+    };
+    let stage = Path::new(STAGE);
+    match mount {
+        Mount::RoBind { src, dst } | Mount::Bind { src, dst } | Mount::State { src, dst } => {
+            if dst == Path::new("/") || src.starts_with(stage) || stage.starts_with(src) {
+                return tree(mount, src, *devices).map(Taken::Tree);
+            }
+            Ok(Taken::Later)
+        }
+        Mount::Dev { dst } => device_nodes()
+            .map(Taken::Devices)
+            .map_err(|e| Step::Mount.failed(&e, dst)),
+        Mount::Overlay { .. }
+        | Mount::Tmpfs { .. }
+        | Mount::Dir { .. }
+        | Mount::Symlink { .. }
+        | Mount::File { .. }
+        | Mount::Data { .. }
+        | Mount::Cover { .. }
+        | Mount::RemountRo { .. }
+        | Mount::Proc { .. } => Ok(Taken::Later),
+    }
+}
+
+/// A copy of a host path with everything mounted below, restricted. What is shown at its own path, which has no link in it, is taken
+/// without following one.
+fn tree(mount: &Mount, src: &Path, devices: bool) -> Result<OwnedFd, SetupFailure> {
+    let mut without = Without::SETUID;
+    if !devices {
+        without = without.and(Without::DEVICES);
+    }
+    if matches!(mount, Mount::RoBind { .. }) {
+        without = without.and(Without::WRITING);
+    }
+    let copy = || {
+        let tree = if src == mount.dst() {
+            mounts::copy(fds::open_no_links(src)?.as_fd(), Reach::Tree)?
+        } else {
+            mounts::copy_of(src, Reach::Tree)?
+        };
+        mounts::restrict(tree.as_fd(), Reach::Tree, without)?;
+        Ok(tree)
+    };
+    copy().map_err(|e: io::Error| Step::Mount.failed(&e, src))
+}
+
+/// The nodes of a minimal /dev, and the caller's terminal as its console, so that ttyname(3) finds it in there.
+fn device_nodes() -> io::Result<Vec<(&'static str, OwnedFd)>> {
+    let node = |path: &Path| {
+        let node = mounts::copy_of(path, Reach::Tree)?;
+        mounts::restrict(node.as_fd(), Reach::Tree, Without::SETUID)?;
+        Ok::<_, io::Error>(node)
+    };
+    let mut nodes = Vec::with_capacity(DEVICES.len() + 1);
+    for name in DEVICES {
+        nodes.push((name, node(&Path::new(STAGE).join(name))?));
+    }
+    if let Ok(terminal) = nix::unistd::ttyname(io::stdout()) {
+        nodes.push(("console", node(&terminal)?));
+    }
+    Ok(nodes)
+}
+
+fn tmpfs(mode: u32, size: Option<u64>) -> io::Result<OwnedFd> {
+    let mode = CString::new(format!("{mode:o}"))?;
+    let size = size.map(|s| CString::new(s.to_string())).transpose()?;
+    let mut options: Vec<(&CStr, &CStr)> = vec![(c"mode", &mode)];
+    if let Some(size) = &size {
+        options.push((c"size", size));
+    }
+    mounts::file_system(c"tmpfs", &options, NO_SETUID_NO_DEVICES)
+}
+
+/// What covers and generated files are copies of.
+#[derive(Debug, Default)]
+struct Pieces {
+    /// Hides a file.
+    file: Option<OwnedFd>,
+    /// Hides a directory.
+    directory: Option<OwnedFd>,
+    /// Generated files, by guest path.
+    generated: Vec<(PathBuf, OwnedFd)>,
+}
+
+impl Pieces {
+    fn make(place: BorrowedFd<'_>, all: &[&PreMount]) -> io::Result<Self> {
+        let data: Vec<_> = all
+            .iter()
+            .filter_map(|m| match m {
+                PreMount::Guest {
+                    mount: Mount::Data { dst, content, mode },
+                    ..
+                } => Some((dst, content, *mode)),
+                PreMount::Overlay(_) | PreMount::Guest { .. } => None,
+            })
+            .collect();
+        let hides = |directory: bool| {
+            let cover =
+                |m: &Mount| matches!(m, Mount::Cover { is_dir, .. } if *is_dir == directory);
+            all.iter()
+                .any(|m| matches!(m, PreMount::Guest { mount, .. } if cover(mount)))
+        };
+        let (files, directories) = (hides(false), hides(true));
+        if data.is_empty() && !files && !directories {
+            return Ok(Self::default());
+        }
+        let workshop = Workshop::mount(place)?;
+        let nobody = Mode::empty();
+        let mut pieces = Self {
+            file: files
+                .then(|| workshop.file(c"file", b"", nobody))
+                .transpose()?,
+            directory: directories
+                .then(|| workshop.directory(c"directory", nobody))
+                .transpose()?,
+            generated: Vec::with_capacity(data.len()),
+        };
+        for (n, (dst, content, mode)) in data.into_iter().enumerate() {
+            let name = CString::new(n.to_string())?;
+            let file = workshop.file(&name, content, Mode::from_bits_truncate(mode))?;
+            pieces.generated.push((dst.clone(), file));
+        }
+        workshop.seal()?;
+        Ok(pieces)
+    }
+}
+
+/// The child's file system while it is being built.
+#[derive(Debug)]
+struct Guest {
+    root: OwnedFd,
+    /// Devices of the private file systems made for it; only there anything may be created.
+    own: Vec<u64>,
+    pieces: Pieces,
+}
+
+/// Kind and permissions of a place that has to be created.
+#[derive(Debug, Clone, Copy)]
+enum New {
+    Directory(Mode),
+    File(Mode),
+}
+
+impl Guest {
+    fn put(&mut self, mount: &PreMount, taken: Taken) -> Result<(), SetupFailure> {
+        match mount {
+            PreMount::Overlay(_) => Ok(()),
+            PreMount::Guest { mount, devices } => {
+                if let (
+                    Taken::Later,
+                    Mount::RoBind { src, .. } | Mount::Bind { src, .. } | Mount::State { src, .. },
+                ) = (&taken, mount)
+                {
+                    let taken = Taken::Tree(tree(mount, src, *devices)?);
+                    return self.guest(mount, taken);
+                }
+                self.guest(mount, taken)
+            }
+        }
+    }
+
+    fn guest(&mut self, mount: &Mount, taken: Taken) -> Result<(), SetupFailure> {
+        let (dst, done) = match mount {
+            Mount::RoBind { dst, .. } | Mount::Bind { dst, .. } | Mount::State { dst, .. } => {
+                (dst, self.bind(dst, &taken))
+            }
+            Mount::Tmpfs { dst, mode, size } => (dst, self.tmpfs(dst, *mode, *size)),
+            Mount::Dir { dst, mode } => (
+                dst,
+                self.place(dst, New::Directory(Mode::from_bits_truncate(*mode)))
+                    .map(drop),
+            ),
+            Mount::Symlink { target, dst } => (dst, self.symlink(target, dst)),
+            Mount::File { dst, content, mode } => (dst, self.file(dst, content, *mode)),
+            Mount::Data { dst, .. } => (dst, self.generated(dst)),
+            Mount::Cover { dst, is_dir } => {
+                let done = self.cover(dst, *is_dir);
+                return done.map_err(|e| Step::Cover.failed(&e, dst));
+            }
+            Mount::RemountRo { dst } => (dst, self.read_only(dst)),
+            Mount::Dev { dst } => (dst, self.dev(dst, taken)),
+            // Only a process inside the namespace can mount it, a cache is mounted on the host first.
+            Mount::Proc { dst } | Mount::Overlay { dst, .. } => (dst, Err(Errno::ENOSYS.into())),
+        };
+        done.map_err(|e| Step::Mount.failed(&e, dst))
+    }
+
+    fn bind(&self, dst: &Path, taken: &Taken) -> io::Result<()> {
+        let Taken::Tree(tree) = taken else {
+            return Err(Errno::EINVAL.into());
+        };
+        let new = if fds::kind(tree.as_raw_fd())? == Kind::Directory {
+            New::Directory(PASSABLE)
+        } else {
+            New::File(READABLE)
+        };
+        mounts::attach(tree.as_fd(), self.place(dst, new)?.as_fd())
+    }
+
+    fn tmpfs(&mut self, dst: &Path, mode: u32, size: Option<u64>) -> io::Result<()> {
+        let new = tmpfs(mode, size)?;
+        self.own.push(fstat(&new)?.st_dev);
+        let place = self.place(dst, New::Directory(PASSABLE))?;
+        mounts::attach(new.as_fd(), place.as_fd())
+    }
+
+    fn symlink(&self, target: &Path, dst: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(dst)?;
+        Ok(symlinkat(target, parent, name)?)
+    }
+
+    fn file(&self, dst: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+        let (parent, name) = self.parent(dst)?;
+        let file = create(&parent, name, Mode::from_bits_truncate(mode))?;
+        io::Write::write_all(&mut std::fs::File::from(file), content)
+    }
+
+    fn generated(&self, dst: &Path) -> io::Result<()> {
+        let found = self.pieces.generated.iter().find(|(at, _)| at == dst);
+        let (_, file) = found.ok_or(Errno::ENOENT)?;
+        let place = self.place(dst, New::File(READABLE))?;
+        let copy = mounts::copy(file.as_fd(), Reach::Mount)?;
+        mounts::attach(copy.as_fd(), place.as_fd())
+    }
+
+    fn cover(&self, at: &Path, is_dir: bool) -> io::Result<()> {
+        let (blank, new) = if is_dir {
+            (&self.pieces.directory, New::Directory(PASSABLE))
+        } else {
+            (&self.pieces.file, New::File(READABLE))
+        };
+        let blank = blank.as_ref().ok_or(Errno::ENOENT)?;
+        let place = self.place(at, new)?;
+        // What move_mount(2) answers with EINVAL, which says less.
+        if is_dir != (fds::kind(place.as_raw_fd())? == Kind::Directory) {
+            return Err(Errno::ENOTDIR.into());
+        }
+        let copy = mounts::copy(blank.as_fd(), Reach::Mount)?;
+        mounts::attach(copy.as_fd(), place.as_fd())
+    }
+
+    /// That mount alone, as `mount -o remount,bind,ro` does.
+    fn read_only(&self, dst: &Path) -> io::Result<()> {
+        let place = self.open(dst)?;
+        mounts::restrict(place.as_fd(), Reach::Mount, Without::WRITING)
+    }
+
+    fn dev(&mut self, dst: &Path, taken: Taken) -> io::Result<()> {
+        let Taken::Devices(nodes) = taken else {
+            return Err(Errno::EINVAL.into());
+        };
+        self.tmpfs(dst, PASSABLE.bits(), None)?;
+        let dev = self.open(dst)?;
+        for (name, node) in nodes {
+            drop(create(&dev, std::ffi::OsStr::new(name), READABLE)?);
+            let place = self.open(&dst.join(name))?;
+            mounts::attach(node.as_fd(), place.as_fd())?;
+        }
+        for (name, target) in LINKS {
+            symlinkat(target, &dev, name)?;
+        }
+        for name in ["shm", "pts"] {
+            mkdirat(&dev, name, PASSABLE)?;
+        }
+        let terminals = mounts::file_system(
+            c"devpts",
+            &[(c"ptmxmode", c"0666"), (c"mode", c"620")],
+            Without::SETUID.and(Without::EXECUTING),
+        )?;
+        mounts::attach(terminals.as_fd(), self.open(&dst.join("pts"))?.as_fd())
+    }
+
+    /// What stands at a guest path, or a new object there.
+    fn place(&self, dst: &Path, new: New) -> io::Result<OwnedFd> {
+        match self.open(dst) {
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {}
+            found => return found,
+        }
+        let (parent, name) = self.parent(dst)?;
+        match new {
+            New::Directory(mode) => mkdirat(&parent, name, mode)?,
+            New::File(mode) => drop(create(&parent, name, mode)?),
+        }
+        self.open(dst)
+    }
+
+    /// The directory that something new is created in, and its name there.
+    fn parent<'a>(&self, dst: &'a Path) -> io::Result<(OwnedFd, &'a std::ffi::OsStr)> {
+        let (Some(parent), Some(name)) = (dst.parent(), dst.file_name()) else {
+            return Err(Errno::EINVAL.into());
+        };
+        let parent = self.place(parent, New::Directory(PASSABLE))?;
+        if !self.own.contains(&fstat(&parent)?.st_dev) {
+            return Err(Errno::ENOENT.into());
+        }
+        Ok((parent, name))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<OwnedFd> {
+        fds::open_no_links_below(&self.root, path)
+    }
+
+    fn note_root(&mut self) -> io::Result<()> {
+        self.own.push(fstat(&self.root)?.st_dev);
+        Ok(())
+    }
+}
+
+/// A new file.
+fn create(parent: &OwnedFd, name: &std::ffi::OsStr, mode: Mode) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
+    Ok(nix::fcntl::openat(parent, name, flags, mode)?)
 }

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 /// How long ccbox's word waits for our own copy. kill(2) walks a group under one lock, so microseconds would do; a
 /// busy machine gets more.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How long our own copy waits for ccbox's word.
-const MEMORY: Duration = Duration::from_millis(500);
+/// How long our own copy waits for ccbox's word. Every copy that ccbox has, too, is matched sooner or later; what is left was
+/// sent to this process alone, which nobody does twice in a while.
+const MEMORY: Duration = Duration::from_secs(5);
 
 /// Signals not yet matched.
 #[derive(Debug, Default)]

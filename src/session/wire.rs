@@ -87,8 +87,8 @@ pub(super) enum Step {
     Overlay,
     /// Hiding something of the host.
     Cover,
-    /// Protecting something of the host.
-    Protect,
+    /// A mount of the child's file system.
+    Mount,
     /// Dropping privileges.
     Privileges,
     /// Passing a descriptor on.

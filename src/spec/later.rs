@@ -104,11 +104,9 @@ fn transparent_ports(net: &Table<'_>) -> Result<(), SpecError> {
     let mut ports = Vec::new();
     for item in net.items("transparent_ports", "ports")? {
         let DeValue::Integer(number) = item.get_ref() else {
-            return Err(net.reader.wrong_type(
-                "network.transparent_ports",
-                "a list of ports",
-                item,
-            ));
+            return Err(net
+                .reader
+                .wrong_entry("network.transparent_ports", "a port", item));
         };
         // What does not fit is as wrong as port 0.
         let port =

@@ -61,20 +61,16 @@ pub(super) fn apply(keys: Keys, policy: &mut Policy) {
             value: NetworkMode::Off,
             origin: e.origin,
         });
-    floor(
-        "network.mode",
-        &mut net.mode,
-        keys.net.mode.as_ref(),
-        rank_network,
-        said,
-    );
-    floor(
-        "network_enabled",
-        &mut net.mode,
-        off.as_ref(),
-        rank_network,
-        said,
-    );
+    for (key, managed) in [
+        ("network.mode", keys.net.mode.as_ref()),
+        ("network_enabled", off.as_ref()),
+    ] {
+        let before = net.mode;
+        floor(key, &mut net.mode, managed, rank_network, said);
+        if net.mode != before {
+            net.off_by = managed.map(|m| m.origin.clone());
+        }
+    }
     floor(
         "network.baseline",
         &mut net.baseline,
@@ -94,7 +90,8 @@ pub(super) fn apply(keys: Keys, policy: &mut Policy) {
     net.allowed.extend(keys.net.allowed);
     net.denied.extend(keys.net.denied);
     said.extend(keys.net.notices);
-    if keys.managed.domains_only.is_some_and(|d| d.value) {
+    if let Some(only) = keys.managed.domains_only.filter(|d| d.value) {
+        net.managed_only = Some(only.origin);
         let others = net.allowed.len();
         net.allowed.retain(|r| r.origin.layer == Layer::Managed);
         if net.allowed.len() < others {

@@ -64,10 +64,14 @@ pub(super) fn merge(stack: Stack, call: Call<'_>) -> Result<Loaded, SpecError> {
             note: None,
         });
     }
+    policy.net.off_by.clone_from(&said.network);
     if let Some(managed) = stack.managed {
         policy.fs.own_files.extend(managed.own);
         layers.push(managed.info);
         managed::apply(managed.keys, &mut policy);
+    }
+    if policy.net.mode != NetworkMode::Off {
+        policy.net.off_by = None;
     }
     notices::open_network_takes_no_rules(&policy)?;
     notices::add(&mut policy, &said, call);

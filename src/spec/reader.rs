@@ -107,6 +107,28 @@ impl Reader<'_> {
     }
 
     pub(super) fn wrong_type(&self, what: &str, wanted: &str, node: &Node<'_>) -> SpecError {
+        self.wrong(&format!("`{what}`"), wanted, node)
+    }
+
+    /// An entry of the list `what` is a string; in some lists it may be a table.
+    pub(super) fn check_entry(
+        &self,
+        what: &str,
+        node: &Node<'_>,
+        or_table: bool,
+    ) -> Result<(), SpecError> {
+        let value = node.get_ref();
+        if value.is_str() || or_table && value.is_table() {
+            return Ok(());
+        }
+        Err(self.wrong_entry(what, "a string", node))
+    }
+
+    pub(super) fn wrong_entry(&self, what: &str, wanted: &str, node: &Node<'_>) -> SpecError {
+        self.wrong(&format!("an entry of `{what}`"), wanted, node)
+    }
+
+    fn wrong(&self, what: &str, wanted: &str, node: &Node<'_>) -> SpecError {
         let got = match node.get_ref() {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) => "an integer",
@@ -116,7 +138,7 @@ impl Reader<'_> {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
         };
-        self.error(node.span(), format!("`{what}` must be {wanted}, not {got}"))
+        self.error(node.span(), format!("{what} must be {wanted}, not {got}"))
     }
 }
 
@@ -324,6 +346,7 @@ impl<'a> Table<'a> {
         self.items(key, "strings")?
             .iter()
             .map(|node| {
+                self.reader.check_entry(&what, node, false)?;
                 let text = self.reader.text(&what, node, false)?;
                 Ok(self.reader.ruled(node, text.value))
             })

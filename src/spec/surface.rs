@@ -361,6 +361,7 @@ fn paths(
     let nodes = table.items(key, "paths")?;
     let mut out = Vec::with_capacity(nodes.len());
     for node in nodes {
+        table.reader.check_entry(&what, node, true)?;
         for entry in entries(table.reader, &what, node, kind)? {
             if matches!(entry, PathEntry::Pattern(_)) && kind == ListKind::DenyRead {
                 later::hidden_pattern(table.reader, &what, node);
@@ -431,7 +432,10 @@ fn literal_form<'n>(
     let mut literal = false;
     for (key, value) in table {
         match (key.get_ref().as_ref(), value.get_ref()) {
-            ("path", _) => path = Some(value),
+            ("path", DeValue::String(_)) => path = Some(value),
+            ("path", _) => {
+                return Err(reader.wrong_type(&format!("{what}.path"), "a string", value));
+            }
             ("literal", DeValue::Boolean(b)) => literal = *b,
             ("literal", _) => {
                 return Err(reader.wrong_type(&format!("{what}.literal"), "true or false", value));
@@ -460,6 +464,7 @@ fn hosts(table: &Table<'_>, key: &'static str) -> Result<Vec<Ruled<HostRule>>, S
         .items(key, "host patterns")?
         .iter()
         .map(|node| {
+            reader.check_entry(&what, node, true)?;
             let (host, private) = match node.get_ref().as_table() {
                 Some(form) => host_form(reader, &what, node, form)?,
                 None => (node, false),
@@ -482,7 +487,10 @@ fn host_form<'n>(
     let mut private = false;
     for (key, value) in table {
         match (key.get_ref().as_ref(), value.get_ref()) {
-            ("host", _) => host = Some(value),
+            ("host", DeValue::String(_)) => host = Some(value),
+            ("host", _) => {
+                return Err(reader.wrong_type(&format!("{what}.host"), "a string", value));
+            }
             ("allow_private", DeValue::Boolean(b)) => private = *b,
             ("allow_private", _) => {
                 return Err(reader.wrong_type(
@@ -511,6 +519,7 @@ fn denied_hosts(net: &Table<'_>, keys: &mut NetKeys) -> Result<(), SpecError> {
     let reader = net.reader;
     let what = net.path("denied_domains");
     for node in net.items("denied_domains", "host patterns")? {
+        reader.check_entry(&what, node, false)?;
         let text = reader.text(&what, node, false)?.value;
         let (rules, note) =
             HostRule::parse_deny(&text).map_err(|e| host_error(reader, &what, node, &text, &e))?;

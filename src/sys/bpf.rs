@@ -189,14 +189,21 @@ impl Assembler {
 /// Runs a program on words of input as the kernel would; `None` where the kernel would have refused the program.
 #[cfg(test)]
 pub(crate) fn interpret(program: &Program, input: &dyn Fn(u32) -> Option<u32>) -> Option<u32> {
-    let (mut at, mut a) = (0usize, 0u32);
+    trace(program, input).map(|(value, _)| value)
+}
+
+/// As [`interpret`], with the number of instructions it took.
+#[cfg(test)]
+pub(crate) fn trace(program: &Program, input: &dyn Fn(u32) -> Option<u32>) -> Option<(u32, usize)> {
+    let (mut at, mut a, mut steps) = (0usize, 0u32, 0);
     loop {
         let i = program.instructions.get(at)?;
         at += 1;
+        steps += 1;
         match i.code {
             LD_W_ABS => a = input(i.k)?,
             ALU_AND_K => a &= i.k,
-            RET_K => return Some(i.k),
+            RET_K => return Some((i.k, steps)),
             JA => at += i.k as usize,
             JEQ_K | JGE_K | JSET_K => {
                 let holds = match i.code {

@@ -112,6 +112,16 @@ pub fn open_no_links(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
+/// Like [`open_no_links`], of a path below the directory `root`, where the path's leading slash stands for `root`.
+#[cfg(target_os = "linux")]
+pub fn open_no_links_below(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
+    use nix::fcntl::{OpenHow, ResolveFlag, openat2};
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let resolve = ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_IN_ROOT;
+    let how = OpenHow::new().flags(flags).resolve(resolve);
+    Ok(refuse_link(openat2(root, path, how)?)?)
+}
+
 /// Opens an object by an absolute path without following any link, the last one included.
 #[cfg(not(target_os = "linux"))]
 pub fn open_no_links(path: &Path) -> io::Result<OwnedFd> {

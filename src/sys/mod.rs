@@ -1,6 +1,7 @@
 //! The only module with `unsafe`: one safe function per system call or kernel interface.
 #![allow(unsafe_code)] // the one place for it; each block names the requirement it meets
 
+pub mod at;
 pub mod bpf;
 pub mod fds;
 pub mod inherited;
@@ -8,9 +9,12 @@ pub mod landlock;
 pub mod mounts;
 pub mod namespaces;
 pub mod netlink;
+pub mod notify;
+pub mod objects;
 pub mod prctl;
 pub mod process;
 pub mod seccomp;
 pub mod signals;
 pub mod splice;
+pub mod task;
 pub mod tty;

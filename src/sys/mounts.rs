@@ -1,13 +1,15 @@
 //! Mounts by descriptor (open_tree(2), move_mount(2), mount_setattr(2); Linux 5.12): what was looked at is what is mounted on, wherever
 //! its path leads by then.
 
-use std::io;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::mount::{MntFlags, MsFlags};
 use nix::sys::stat::Mode;
 
 use super::fds::owned;
@@ -17,7 +19,14 @@ const OPEN_TREE_CLONE: libc::c_uint = 1;
 const OPEN_TREE_CLOEXEC: libc::c_uint = libc::O_CLOEXEC.cast_unsigned();
 const MOVE_MOUNT_F_EMPTY_PATH: libc::c_uint = 0x04;
 const MOVE_MOUNT_T_EMPTY_PATH: libc::c_uint = 0x40;
-const MOUNT_ATTR_RDONLY: u64 = 1;
+const MOUNT_ATTR_RDONLY: u64 = 0x01;
+const MOUNT_ATTR_NOSUID: u64 = 0x02;
+const MOUNT_ATTR_NODEV: u64 = 0x04;
+const MOUNT_ATTR_NOEXEC: u64 = 0x08;
+const FSOPEN_CLOEXEC: libc::c_uint = 1;
+const FSMOUNT_CLOEXEC: libc::c_uint = 1;
+const FSCONFIG_SET_STRING: libc::c_uint = 1;
+const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
 const AT_EMPTY_PATH: libc::c_uint = libc::AT_EMPTY_PATH.cast_unsigned();
 const AT_RECURSIVE: libc::c_uint = 0x8000;
 
@@ -57,10 +66,40 @@ pub fn copy(object: BorrowedFd<'_>, reach: Reach) -> io::Result<OwnedFd> {
     owned(Errno::result(fd)?)
 }
 
-/// Makes what [`copy`] gave read-only; every other flag stays.
-pub fn make_read_only(tree: BorrowedFd<'_>, reach: Reach) -> io::Result<()> {
+/// Like [`copy`], of what a path leads to, links included.
+pub fn copy_of(path: &Path, reach: Reach) -> io::Result<OwnedFd> {
+    let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | reach.flag();
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: open_tree takes a directory (AT_FDCWD), a NUL-terminated path that outlives the call and flags, and touches no other memory.
+    let fd = unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) };
+    owned(Errno::result(fd)?)
+}
+
+/// What is switched off on a mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Without(u64);
+
+impl Without {
+    /// Writing.
+    pub const WRITING: Self = Self(MOUNT_ATTR_RDONLY);
+    /// The set-uid, set-gid and capability bits of programs.
+    pub const SETUID: Self = Self(MOUNT_ATTR_NOSUID);
+    /// Device nodes.
+    pub const DEVICES: Self = Self(MOUNT_ATTR_NODEV);
+    /// Executing.
+    pub const EXECUTING: Self = Self(MOUNT_ATTR_NOEXEC);
+
+    /// This and that.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Adds these restrictions; what is switched off already stays so.
+pub fn restrict(tree: BorrowedFd<'_>, reach: Reach, without: Without) -> io::Result<()> {
     let attributes = MountAttr {
-        set: MOUNT_ATTR_RDONLY,
+        set: without.0,
         ..MountAttr::default()
     };
     // SAFETY: mount_setattr reads the path (a literal) and exactly the given number of bytes of a structure that outlives the call.
@@ -72,6 +111,58 @@ pub fn make_read_only(tree: BorrowedFd<'_>, reach: Reach) -> io::Result<()> {
             AT_EMPTY_PATH | reach.flag(),
             &raw const attributes,
             size_of::<MountAttr>(),
+        )
+    };
+    Errno::result(r)?;
+    Ok(())
+}
+
+/// A new file system with these `key=value` options, mounted nowhere yet (fsopen(2), fsconfig(2), fsmount(2); Linux 5.2).
+pub fn file_system(
+    kind: &CStr,
+    options: &[(&CStr, &CStr)],
+    without: Without,
+) -> io::Result<OwnedFd> {
+    // SAFETY: fsopen takes a NUL-terminated name and flags.
+    let context = unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC) };
+    let context = owned(Errno::result(context)?)?;
+    for (key, value) in options {
+        configure(&context, FSCONFIG_SET_STRING, key.as_ptr(), value.as_ptr())?;
+    }
+    configure(
+        &context,
+        FSCONFIG_CMD_CREATE,
+        std::ptr::null(),
+        std::ptr::null(),
+    )?;
+    // SAFETY: fsmount takes a descriptor and two sets of flags.
+    let mount = unsafe {
+        libc::syscall(
+            libc::SYS_fsmount,
+            context.as_raw_fd(),
+            FSMOUNT_CLOEXEC,
+            libc::c_uint::try_from(without.0).map_err(|_| Errno::EINVAL)?,
+        )
+    };
+    owned(Errno::result(mount)?)
+}
+
+fn configure(
+    context: &OwnedFd,
+    command: libc::c_uint,
+    key: *const libc::c_char,
+    value: *const libc::c_char,
+) -> io::Result<()> {
+    // SAFETY: fsconfig reads two NUL-terminated strings, which the only caller borrows from `CStr`s for the length of this call, or
+    // null where the command takes none (FSCONFIG_CMD_CREATE); the last argument is unused by both commands.
+    let r = unsafe {
+        libc::syscall(
+            libc::SYS_fsconfig,
+            context.as_raw_fd(),
+            command,
+            key,
+            value,
+            0usize,
         )
     };
     Errno::result(r)?;
@@ -95,53 +186,45 @@ pub fn attach(tree: BorrowedFd<'_>, place: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// One empty file and one empty directory that nobody may open (mode 000), on a mount of their own: read-only, nosuid, nodev, noexec,
-/// and so is every copy of them. Copies can only be made while it is mounted somewhere (before Linux 6.15).
+/// Small files and directories on a mount of their own: read-only, nosuid, nodev, noexec, and so is every copy of them. Copies can
+/// only be made while it is mounted somewhere (before Linux 6.15).
 #[derive(Debug)]
-pub struct Blanks {
-    file: OwnedFd,
-    directory: OwnedFd,
+pub struct Workshop {
+    root: OwnedFd,
 }
 
-impl Blanks {
-    /// Made on a mount over the directory `place`, whose content is out of reach until [`Self::unmount`].
-    pub fn mount(place: &Path) -> io::Result<Self> {
-        nix::mount::mount(
-            Some("tmpfs"),
-            place,
-            Some("tmpfs"),
-            MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC,
-            Some("mode=0700,nr_inodes=3,size=4k"),
-        )?;
-        let path = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+impl Workshop {
+    /// Made on a mount over `place`, whose content is out of reach from then on.
+    pub fn mount(place: BorrowedFd<'_>) -> io::Result<Self> {
+        let without = Without::SETUID
+            .and(Without::DEVICES)
+            .and(Without::EXECUTING);
+        let root = file_system(c"tmpfs", &[(c"mode", c"0700")], without)?;
+        attach(root.as_fd(), place)?;
+        Ok(Self { root })
+    }
+
+    /// A file with this content.
+    pub fn file(&self, name: &CStr, content: &[u8], mode: Mode) -> io::Result<OwnedFd> {
         let create = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
-        let none = Mode::empty();
-        let root = nix::fcntl::open(place, path | OFlag::O_DIRECTORY, none)?;
-        drop(nix::fcntl::openat(&root, "file", create, none)?);
-        nix::sys::stat::mkdirat(&root, "directory", none)?;
-        let blanks = Self {
-            file: nix::fcntl::openat(&root, "file", path, none)?,
-            directory: nix::fcntl::openat(&root, "directory", path, none)?,
-        };
-        make_read_only(root.as_fd(), Reach::Mount)?;
-        Ok(blanks)
+        let file = nix::fcntl::openat(&self.root, name, create, mode)?;
+        File::from(file).write_all(content)?;
+        self.open(name)
     }
 
-    /// What covers an object of this kind.
-    #[must_use]
-    pub fn blank(&self, is_dir: bool) -> BorrowedFd<'_> {
-        if is_dir {
-            self.directory.as_fd()
-        } else {
-            self.file.as_fd()
-        }
+    /// An empty directory.
+    pub fn directory(&self, name: &CStr, mode: Mode) -> io::Result<OwnedFd> {
+        nix::sys::stat::mkdirat(&self.root, name, mode)?;
+        self.open(name)
     }
 
-    /// Takes the mount away again; the copies stay.
-    pub fn unmount(self, place: &Path) -> io::Result<()> {
-        Ok(nix::mount::umount2(
-            place,
-            MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW,
-        )?)
+    fn open(&self, name: &CStr) -> io::Result<OwnedFd> {
+        let path = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        Ok(nix::fcntl::openat(&self.root, name, path, Mode::empty())?)
+    }
+
+    /// From here on nothing can be made in it, and copies are read-only.
+    pub fn seal(&self) -> io::Result<()> {
+        restrict(self.root.as_fd(), Reach::Mount, Without::WRITING)
     }
 }

@@ -15,7 +15,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("backend", &["exit", "policy", "host", "plan"]),
     ("proxy", &["exit", "policy", "report", "sys"]),
     ("broker", &["exit", "policy", "report", "sys"]),
-    ("session", &["exit", "backend", "proxy", "report", "sys"]),
+    (
+        "session",
+        &["exit", "backend", "broker", "proxy", "report", "sys"],
+    ),
     (
         "cli",
         &[

@@ -12,6 +12,7 @@ mod arch;
 mod cases;
 mod cli;
 mod escape;
+mod events;
 mod examples;
 mod generated;
 mod net;

@@ -1,7 +1,6 @@
-//! `ccbox run` and its relatives with a real sandbox: codes, lines, events, status, nesting.
+//! `ccbox run` and its relatives with a real sandbox: codes, lines, status, nesting.
 
 use std::ffi::OsStr;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -182,126 +181,6 @@ fn a_refused_host_is_one_line_with_its_hint() {
         script.as_ref(),
     ]);
     quiet.expect(0, "", "");
-}
-
-/// Events of a call that writes them to an inherited descriptor.
-fn events(b: &Box, command: &[&str]) -> Vec<serde_json::Value> {
-    let (mut r, w) = std::io::pipe().unwrap();
-    // The shell puts the pipe on a number above 2, as a harness would.
-    let script = format!(
-        "exec {CCBOX} run --events fd:9 -f ../spec.toml --session s-1 -- \"$@\" 9>&{}",
-        w.as_raw_fd()
-    );
-    nix::fcntl::fcntl(
-        &w,
-        nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty()),
-    )
-    .unwrap();
-    let mut child = Command::new("bash");
-    child
-        .args(["-c", &script, "sh"])
-        .args(command)
-        .current_dir(b.ws())
-        .env("HOME", b.path().join("home"));
-    let mut child = child
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    drop(w);
-    let mut text = String::new();
-    std::io::Read::read_to_string(&mut r, &mut text).unwrap();
-    child.wait().unwrap();
-    text.lines()
-        .map(|l| serde_json::from_str(l).unwrap())
-        .collect()
-}
-
-#[test]
-fn events_tell_the_whole_life_of_a_run() {
-    if !require_sandbox() {
-        return;
-    }
-    let b = Box::new().workspace_spec();
-    let types = |e: &[serde_json::Value]| -> Vec<String> {
-        e.iter()
-            .map(|l| l["type"].as_str().unwrap().to_owned())
-            .collect()
-    };
-    let done = events(&b, &["sh", "-c", "exit 125"]);
-    assert_eq!(types(&done), ["starting", "ready", "exit"]);
-    assert!(
-        done.iter()
-            .all(|l| l["schema"] == 1 && l["session_id"] == "s-1")
-    );
-    assert_eq!(done[0]["command"][2], "exit 125");
-    assert_eq!(
-        (&done[1]["handle"]["backend"], &done[1]["handle"]["state"]),
-        (&"native".into(), &"active".into())
-    );
-    assert_eq!(
-        (&done[2]["exit_code"], &done[2]["origin"]),
-        (&125.into(), &"command".into())
-    );
-    assert_eq!(done[2]["state"], "destroyed");
-    let killed = events(&b, &["sh", "-c", "kill -9 $$"]);
-    assert_eq!(types(&killed), ["starting", "ready", "killed"]);
-    assert_eq!(killed[2]["signal"], 9);
-    let missing = events(&b, &["no-such-cmd-xyz"]);
-    let last = missing.last().unwrap();
-    assert_eq!(
-        (&last["type"], &last["exit_code"], &last["origin"]),
-        (&"error".into(), &127.into(), &"ccbox".into())
-    );
-    let refused = events(&Box::new().spec("mode = \"chatt\"\n"), &["true"]);
-    assert_eq!(types(&refused), ["error"]);
-    assert_eq!(
-        (&refused[0]["exit_code"], &refused[0]["state"]),
-        (&125.into(), &"error".into())
-    );
-    let named = events(
-        &Box::new().spec("session_id = \"s-2\"\n[[bind_mounts]]\nhost_path = \"@T@/ws\"\n"),
-        &["true"],
-    );
-    assert!(
-        named.iter().all(|l| l["session_id"] == "s-1"),
-        "the option wins"
-    );
-    let denied = events(
-        &b,
-        &[
-            "sh",
-            "-c",
-            "for i in 1 2; do curl -s http://evil.invalid/; done; true",
-        ],
-    );
-    assert_eq!(
-        types(&denied),
-        ["starting", "ready", "violation", "violation", "exit"]
-    );
-    assert_eq!(
-        (&denied[2]["target"], &denied[2]["count"]),
-        (&"evil.invalid:80".into(), &1.into())
-    );
-    assert_eq!(denied[3]["count"], 2);
-}
-
-#[test]
-fn an_events_file_is_private_and_never_a_link() {
-    if !require_sandbox() {
-        return;
-    }
-    let b = Box::new().workspace_spec();
-    let file = b.path().join("events");
-    b.call(&["run", "--events", "../events", "-f", "../spec.toml", "true"])
-        .expect(0, "", "");
-    let meta = std::fs::metadata(&file).unwrap();
-    assert_eq!(meta.permissions().mode() & 0o777, 0o600);
-    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 3);
-    std::os::unix::fs::symlink(&file, b.path().join("link")).unwrap();
-    let refused = b.call(&["run", "--events", "../link", "-f", "../spec.toml", "true"]);
-    refused.expect_own_failure(125, &["for events", "never written through a link"]);
-    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 3);
 }
 
 #[test]

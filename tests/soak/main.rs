@@ -120,7 +120,7 @@ fn a_storm_of_kills_leaves_nothing() {
         let desk = lab.desk(caller);
         for n in 0..400_u64 {
             let word = format!("{}.{n}", 70_000 + std::process::id() % 10_000);
-            let child = spawn(&desk.boxed(&["allowed.test"], &["sleep", &word]));
+            let mut child = spawn(&desk.boxed(&["allowed.test"], &["sleep", &word]));
             // From before the first exec to well after the command has started, in steps that are no multiple of each other.
             std::thread::sleep(Duration::from_micros(n * 137 % 40_000));
             let ccbox = processes_with(&word).into_iter().find(|p| {
@@ -133,7 +133,8 @@ fn a_storm_of_kills_leaves_nothing() {
             )
             .unwrap_or(());
             if victim == child.id() {
-                // Nothing of ccbox yet: what `timeout` goes on to start is killed by its command line.
+                // Nothing of ccbox yet: what `timeout` has started by the time it is dead goes on, and is killed by its command line.
+                let _ = child.wait();
                 for pid in processes_with(&word) {
                     let _ = nix::sys::signal::kill(
                         nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap()),

@@ -7,7 +7,7 @@ use crate::plan::fixture::{self, bind, bind_at, debian, dev, dispatch, facts, pl
 use crate::policy::{Mode, Policy};
 
 /// One option with its arguments a line, as a reader would write it.
-fn words(i: &Invocation) -> String {
+fn lines(i: &Invocation) -> String {
     let mut out = String::new();
     for arg in &i.args {
         match arg {
@@ -40,10 +40,7 @@ fn words(i: &Invocation) -> String {
                 o.upper.display(),
                 o.work.display()
             ),
-            PreMount::Cover { at, is_dir: true } => write!(out, "\ncover {}/", at.display()),
-            PreMount::Cover { at, is_dir: false } => write!(out, "\ncover {}", at.display()),
-            PreMount::ReadOnly { at } => write!(out, "\nread-only {}", at.display()),
-            PreMount::Pinned { at } => write!(out, "\npinned {}", at.display()),
+            PreMount::Guest { mount, devices } => write!(out, "\nguest {mount:?} {devices}"),
         }
         .unwrap();
     }
@@ -53,7 +50,7 @@ fn words(i: &Invocation) -> String {
 }
 
 fn argv(policy: &Policy, host: &HostFacts, fs: &FakeFs, net: NetSetup) -> String {
-    words(&render(
+    lines(&render(
         &planned(policy, host, fs),
         host,
         Path::new("/usr/bin/bwrap"),
@@ -242,7 +239,14 @@ fn disabled_file_rules() {
     let mut p = dispatch();
     p.fs.disabled = true;
     let got = argv(&p, &facts(), &debian(), NetSetup::PreStage);
-    assert!(got.contains("--dev-bind / /\n--proc /proc\n-- "), "{got}");
+    assert!(
+        got.contains("--dev-bind /dev /\n--proc /proc\n-- "),
+        "{got}"
+    );
+    assert!(
+        got.contains(r#"guest Bind { src: "/", dst: "/" } true"#),
+        "{got}"
+    );
 }
 
 #[test]

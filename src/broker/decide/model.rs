@@ -354,12 +354,15 @@ impl Broker<'_> {
             Gate::Config => {
                 let new = self.fs.content(self.fs.at(&split(from.unwrap()))).unwrap();
                 let old = self.fs.content(self.fs.at(&split(to))).unwrap_or_default();
-                let below: Vec<&[u8]> = split(&parent)[split(self.root).len()..]
+                let git_dir: Vec<&[u8]> = split(&parent).iter().map(|c| c.as_bytes()).collect();
+                let root: Vec<Vec<u8>> = split(self.root)
                     .iter()
-                    .map(|c| c.as_bytes())
+                    .map(|c| c.as_bytes().to_vec())
                     .collect();
                 let place = Place {
-                    git_dir: Some(&below),
+                    git_dir: Some(&git_dir),
+                    roots: &[&root],
+                    plain_worktree_settings: false,
                 };
                 gate::compare_at(&place, old, new).is_ok()
             }

@@ -255,6 +255,30 @@ impl Dir {
         self.raw.len()
     }
 
+    /// The index of the root it lies in.
+    #[must_use]
+    pub fn root(&self) -> usize {
+        self.root
+    }
+
+    /// Components of the root's absolute path.
+    #[must_use]
+    pub fn root_depth(&self) -> usize {
+        self.root_depth
+    }
+
+    /// The folded components of the absolute path.
+    #[must_use]
+    pub fn folded(&self) -> &[Vec<u8>] {
+        &self.folded
+    }
+
+    /// The components of the absolute path as they are.
+    #[must_use]
+    pub fn components(&self) -> &[Vec<u8>] {
+        &self.raw
+    }
+
     pub(super) fn same(&self, other: &Self) -> bool {
         self.raw == other.raw
     }
@@ -263,7 +287,9 @@ impl Dir {
         self.names == NameRules::Windows && fold::is_short_name(name)
     }
 
-    pub(super) fn fold<'n>(&self, name: &'n [u8]) -> Cow<'n, [u8]> {
+    /// The folded form of a name in it.
+    #[must_use]
+    pub fn fold<'n>(&self, name: &'n [u8]) -> Cow<'n, [u8]> {
         fold::fold(name, self.names)
     }
 
@@ -319,6 +345,12 @@ impl RuleSet {
             exceptions,
             git,
         }
+    }
+
+    /// Components of the absolute paths of the covered trees.
+    #[must_use]
+    pub fn roots(&self) -> Vec<&[Vec<u8>]> {
+        self.roots.iter().map(|root| root.path.as_slice()).collect()
     }
 
     /// The first rule near the directory that passes the test.

@@ -20,7 +20,7 @@
 //! | `fetch.bundleURI`, `fetch.bundleCreationToken` | download from elsewhere |
 //! | `init.templateDir` | copies hooks |
 //! | `submodule.*.update = !…` | a program |
-//! | `extensions.worktreeConfig` | turns on a second configuration file; it is gated too, but may be older than the gate |
+//! | `extensions.worktreeConfig` | turns a second configuration file on or off; it is gated too, but may be older than the gate. Allowed where [`Place`] shows that no such file holds anything but listed keys |
 //! | `remotes.*`, `url.*`, `include*`, `http.*`, `credential.*`, `alias.*`, `filter.*`, `diff.*`, `gpg.*`, … | programs and redirections |
 
 #[cfg(test)]
@@ -31,14 +31,20 @@ use super::config::Entry;
 use value::Value;
 use value::Value::{Bool, BoolOr, Is, OneOf};
 
-/// Where the git directory whose file is judged lies: its path below the covered root, or unknown.
+/// Where the git directory whose file is judged lies, or unknown.
 ///
 /// Only `core.worktree` needs it: git writes that key into the configuration of a submodule, and the value must lead from
-/// `…/.git/modules/NAME` to a place inside the same covered root and outside of every `.git`.
+/// `…/.git/modules/NAME` to a place inside a covered root and outside of every `.git`. It need not be the same root: the
+/// submodules of a linked work tree have their git directories in the `.git` of the main one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place<'a> {
-    /// Components of the git directory below the covered root.
+    /// Components of the git directory's absolute path.
     pub git_dir: Option<&'a [&'a [u8]]>,
+    /// Components of the absolute paths of the covered roots.
+    pub roots: &'a [&'a [Vec<u8>]],
+    /// No `config.worktree` of the repository holds an entry that is not listed. `git sparse-checkout` turns the extension
+    /// on, and then such a file counts that nothing read before.
+    pub plain_worktree_settings: bool,
 }
 
 /// Which subsections a group holds for.
@@ -82,8 +88,16 @@ pub(super) const UNPLAIN: &str = "a value that could run a program or point else
 pub fn judge(entry: &Entry, place: &Place<'_>) -> Result<(), &'static str> {
     if entry.section == "core" && entry.subsection.is_none() && entry.key == "worktree" {
         return match (&entry.value, place.git_dir) {
-            (Some(value), Some(git_dir)) if value::worktree(git_dir, value) => Ok(()),
+            (Some(value), Some(git_dir)) if value::worktree(git_dir, place.roots, value) => Ok(()),
             _ => Err(UNPLAIN),
+        };
+    }
+    if entry.section == "extensions" && entry.subsection.is_none() && entry.key == "worktreeconfig"
+    {
+        return if place.plain_worktree_settings && Bool.accepts(entry.value.as_deref()) {
+            Ok(())
+        } else {
+            Err("it would turn on or off settings that may run programs")
         };
     }
     let mut reason = UNLISTED;

@@ -212,6 +212,8 @@ fn everyday_git_passes_the_gate() {
         ("b", &["config", "pull.rebase", "true"]),
         ("b", &["remote", "remove", "down"]),
         ("b", &["branch", "-D", "copied"]),
+        ("b", &["sparse-checkout", "set", "libs"]),
+        ("b", &["sparse-checkout", "disable"]),
         (".", &["clone", "-q", "--recurse-submodules", "b", "c"]),
         ("c", &["bisect", "start"]),
         ("c", &["notes", "add", "-m", "n"]),
@@ -239,6 +241,8 @@ fn everyday_git_passes_the_gate() {
                     .collect();
                 let place = Place {
                     git_dir: Some(&components),
+                    roots: &[&[]],
+                    plain_worktree_settings: true,
                 };
                 assert_eq!(
                     compare_at(&place, &old, &new),

@@ -216,9 +216,6 @@ fn the_table() {
         ("/w/.git/modules/libs",                     ".. ... ... ... .. ...."),
         ("/w/c/.git/reftable/tables.list",           ".. ... ... ... .. ...."),
         ("/w/src/main.rs",                           ".. ... ... ... .. ...."),
-        // The broker's own names.
-        ("/w/.ccbox-gate-1",                         "xx xxx xxx xxx xx xxxx"),
-        ("/w/x/.CCBOX-gate-1",                       "xx xxx xxx xxx xx xxxx"),
     ];
     for (path, want) in table {
         let got: String = COLUMNS.iter().map(|(a, k)| letter(path, *a, *k)).collect();

@@ -65,12 +65,26 @@ impl fmt::Display for Hint {
 }
 
 impl Denial {
-    pub(super) fn network_off() -> Self {
+    pub(super) fn network_off(by: Option<&Origin>) -> Self {
         Self {
             reason: DenyReason::NetworkOff,
             rule: "network is off for this run".to_owned(),
-            hint: None,
+            hint: by
+                .and_then(|origin| taking_back(origin, "", "the line that turns the network off")),
         }
+    }
+
+    /// A line that allows a host has no effect where only the managed settings can.
+    pub(super) fn for_managed(mut self, only: Option<&Origin>) -> Self {
+        if let Some(origin) = only
+            && matches!(self.hint, Some(Hint::Add(_)))
+        {
+            let place = place(origin);
+            self.hint = Some(Hint::SetBy(format!(
+                "set by {place}: only the managed settings allow hosts"
+            )));
+        }
+        self
     }
 
     /// The fixed deny list did not parse; the tests keep that from happening.
@@ -202,18 +216,28 @@ fn place(origin: &Origin) -> String {
 }
 
 fn removal(entry: &Ruled<HostRule>) -> Option<Hint> {
-    let place = place(&entry.origin);
-    match &entry.origin.layer {
+    let text = &entry.value.text;
+    taking_back(
+        &entry.origin,
+        text,
+        &format!("\"{text}\" from denied_domains"),
+    )
+}
+
+/// What to remove, or who could. `value` follows a flag, `what` names the thing where its line is not known.
+fn taking_back(origin: &Origin, value: &str, what: &str) -> Option<Hint> {
+    let place = place(origin);
+    match &origin.layer {
         // Metadata services and telemetry: there is no line that opens them.
         Layer::BuiltIn(_) => None,
         Layer::Managed | Layer::Profile(_) => Some(Hint::SetBy(format!("set by {place}"))),
-        Layer::Flag(flag) => Some(Hint::Remove(format!("remove {flag} {}", entry.value.text))),
-        Layer::User | Layer::Project { .. } | Layer::Spec => match &entry.origin.file {
-            Some(_) if entry.origin.line.is_some() => Some(Hint::Remove(format!("remove {place}"))),
-            Some(_) | None => Some(Hint::Remove(format!(
-                "remove \"{}\" from denied_domains ({place})",
-                entry.value.text
-            ))),
+        Layer::Flag(flag) => {
+            let typed = format!("remove {flag} {value}");
+            Some(Hint::Remove(typed.trim_end().to_owned()))
+        }
+        Layer::User | Layer::Project { .. } | Layer::Spec => match &origin.file {
+            Some(_) if origin.line.is_some() => Some(Hint::Remove(format!("remove {place}"))),
+            Some(_) | None => Some(Hint::Remove(format!("remove {what} ({place})"))),
         },
     }
 }

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::policy::AllProxy;
 
+mod hints;
+
 fn origin(layer: Layer, line: u32) -> Origin {
     let file = match layer {
         Layer::Spec | Layer::User | Layer::Project { .. } => Some("/w/spec.toml".into()),
@@ -50,6 +52,8 @@ fn net(mode: NetworkMode, allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
             .collect(),
         all_proxy: AllProxy::Http,
         allow_local_binding: false,
+        off_by: None,
+        managed_only: None,
         hint_file: None,
     }
 }

@@ -25,6 +25,7 @@ pub use inputs::{InputError, rebind_inputs};
 pub use rule::Arch;
 
 pub use crate::sys::landlock::abi as landlock_abi;
+pub use crate::sys::seccomp::Listener;
 
 use crate::exit::Failure;
 use crate::sys::bpf::{Program, TooLong};
@@ -38,6 +39,8 @@ pub struct FilterOptions {
     pub open_network: bool,
     /// Landlock ABI in force, 0 where there is none: from 6 on, abstract sockets of others are out of reach.
     pub landlock_abi: i32,
+    /// Calls of [`crate::broker::calls`] trap to a supervisor. Such a filter is installed with [`install_broker_filter`].
+    pub broker: bool,
 }
 
 impl FilterOptions {
@@ -74,6 +77,11 @@ pub fn filter_program_for(options: FilterOptions, arch: Arch) -> Result<Program,
 /// Installs the filter on the calling thread and everything it starts, with no_new_privs. Callable between fork and exec.
 pub fn install_filter(program: &Program) -> io::Result<()> {
     crate::sys::seccomp::install(program)
+}
+
+/// Installs a filter made with [`FilterOptions::broker`], as [`install_filter`] does, and returns where its notifications arrive.
+pub fn install_broker_filter(program: &Program) -> io::Result<Listener> {
+    crate::sys::seccomp::install_with_listener(program)
 }
 
 /// Names of the calls that are refused whatever their arguments are, for `explain`.

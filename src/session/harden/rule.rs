@@ -46,6 +46,8 @@ pub(super) enum Errno {
 pub(super) enum Verdict {
     Allow,
     Refuse(Errno),
+    /// The supervisor is asked (seccomp_unotify(2)).
+    Notify,
 }
 
 /// What the table says about one system call.
@@ -55,6 +57,8 @@ pub(super) enum Rule {
     Always(Verdict),
     /// Groups of clauses, read one after the other: the first clause that holds decides, else the verdict.
     Cases(&'static [&'static [Clause]], Verdict),
+    /// The low 32 bits of the argument are one of these values → the first verdict, else the second.
+    OneOf(Arg, &'static [u32], Verdict, Verdict),
 }
 
 /// All tests hold → this verdict.

@@ -72,6 +72,39 @@ const IOCTL: Rule = Rule::Cases(
     Allow,
 );
 
+// linux/btrfs.h, fs/ocfs2/ocfs2_ioctl.h, bcachefs_ioctl.h (Linux 6.7 to 6.16).
+const BTRFS_IOC_SNAP_CREATE: u32 = 0x5000_9401;
+const BTRFS_IOC_SUBVOL_CREATE: u32 = 0x5000_940e;
+const BTRFS_IOC_SNAP_DESTROY: u32 = 0x5000_940f;
+const BTRFS_IOC_SNAP_CREATE_V2: u32 = 0x5000_9417;
+const BTRFS_IOC_SUBVOL_CREATE_V2: u32 = 0x5000_9418;
+const BTRFS_IOC_SNAP_DESTROY_V2: u32 = 0x5000_943f;
+const OCFS2_IOC_REFLINK: u32 = 0x4018_6f04;
+const BCH_IOCTL_SUBVOLUME_CREATE: u32 = 0x4020_bc10;
+const BCH_IOCTL_SUBVOLUME_DESTROY: u32 = 0x4020_bc11;
+
+/// As [`IOCTL`], and entries made and removed by ioctl(2) on a directory that was opened for reading, past the path hooks of
+/// Landlock: neither the floor nor the broker would see them (linux-engine.md §5).
+const IOCTL_WITH_BROKER: Rule = Rule::OneOf(
+    Arg(1),
+    &[
+        TIOCSTI,
+        TIOCLINUX,
+        TIOCSETD,
+        BTRFS_IOC_SNAP_CREATE,
+        BTRFS_IOC_SUBVOL_CREATE,
+        BTRFS_IOC_SNAP_DESTROY,
+        BTRFS_IOC_SNAP_CREATE_V2,
+        BTRFS_IOC_SUBVOL_CREATE_V2,
+        BTRFS_IOC_SNAP_DESTROY_V2,
+        OCFS2_IOC_REFLINK,
+        BCH_IOCTL_SUBVOLUME_CREATE,
+        BCH_IOCTL_SUBVOLUME_DESTROY,
+    ],
+    EPERM,
+    Allow,
+);
+
 /// No further namespaces. CLONE_NEWTIME shares its bit with the exit signal here; clone(2) does not take it.
 const CLONE: Rule = Rule::Cases(
     &[&[clause(&[Arg(0).has_any(NEW_NAMESPACES)], EPERM)]],
@@ -175,7 +208,6 @@ const UNKNOWN: Rule = Rule::Always(ENOSYS);
 
 /// What holds in every run.
 pub(super) const ROWS: &[Row] = &[
-    row("ioctl", 16, 29, IOCTL),
     row("clone", 56, 220, CLONE),
     row("unshare", 272, 97, UNSHARE),
     row("seccomp", 317, 277, SECCOMP),
@@ -228,6 +260,12 @@ pub(super) const ROWS: &[Row] = &[
     only_x86_64("ioperm", 173, NO),
     only_x86_64("create_module", 174, NO),
 ];
+
+/// Without the broker.
+pub(super) const PLAIN: &[Row] = &[row("ioctl", 16, 29, IOCTL)];
+
+/// With the broker, beside the calls that trap.
+pub(super) const BROKER: &[Row] = &[row("ioctl", 16, 29, IOCTL_WITH_BROKER)];
 
 /// Sockets while Unix sockets are refused.
 pub(super) const WITHOUT_UNIX: &[Row] = &[

@@ -66,7 +66,27 @@ fn messages() {
         ),
         (
             "protected_paths = [\n  \"/a\",\n  7,\n]",
-            "spec.toml:3:3: `protected_paths` must be a string, not an integer",
+            "spec.toml:3:3: an entry of `protected_paths` must be a string, not an integer",
+        ),
+        (
+            "[network]\nallowed_domains = [\"a.example\",\n  true]",
+            "spec.toml:3:3: an entry of `network.allowed_domains` must be a string, not true or false",
+        ),
+        (
+            "[network]\ndenied_domains = [{ host = \"a.example\" }]",
+            "spec.toml:2:19: an entry of `network.denied_domains` must be a string, not a table",
+        ),
+        (
+            "[filesystem]\ndeny_read = [{ path = 3 }]",
+            "spec.toml:2:23: `filesystem.deny_read.path` must be a string, not an integer",
+        ),
+        (
+            "[env]\npass = [\"A\", [\"B\"]]",
+            "spec.toml:2:14: an entry of `env.pass` must be a string, not a list",
+        ),
+        (
+            "[network]\ntransparent_ports = [22, \"80\"]",
+            "spec.toml:2:26: an entry of `network.transparent_ports` must be a port, not a string",
         ),
         (
             "filesystem = 1",

@@ -68,6 +68,10 @@ fn flags_win_and_name_themselves() {
         p.notices,
         ["the network is off (`--no-network`), so the allow rules for hosts have no effect"]
     );
+    assert_eq!(
+        p.net.off_by.as_ref().map(|o| &o.layer),
+        Some(&Layer::Flag("--no-network"))
+    );
 }
 
 #[test]
@@ -392,6 +396,11 @@ fn managed_locks() {
     assert_eq!(exact(&p.fs.allow_read), [PathBuf::from("/m")]);
     assert!(!p.net.baseline && !p.fs.disabled);
     assert_eq!(p.net.denied.len(), 1);
+    assert_eq!(p.net.managed_only.as_ref().and_then(|o| o.line), Some(5));
+    assert_eq!(p.net.off_by, None);
+    // The managed layer is the one to ask where it turns the network off.
+    let off = Lab::new().managed("network_enabled = false").policy();
+    assert_eq!(off.net.off_by.map(|o| o.layer), Some(Layer::Managed));
     assert_eq!(
         p.notices,
         [

@@ -1,12 +1,44 @@
 //! `box [OPTIONS] -- CMD…`: a run with a hand-made invocation.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ccbox::backend::{Engine, EngineArg, InnerPlan, Invocation, NetSetup, OverlayMount, PreMount};
+use ccbox::backend::{
+    Engine, EngineArg, InnerPlan, Invocation, Mount, NetSetup, OverlayMount, PreMount, STAGE,
+};
 use ccbox::exit::Failure;
 use ccbox::session::{self, Outcome, SessionConfig};
+
+fn same(path: OsString) -> (PathBuf, PathBuf) {
+    (path.clone().into(), path.into())
+}
+
+/// The child's file system for the pre-stage: what the engine would make, and then `more`.
+fn tree(cwd: &Path, more: Vec<Mount>) -> Vec<PreMount> {
+    let mut mounts = vec![
+        Mount::RoBind {
+            src: "/".into(),
+            dst: "/".into(),
+        },
+        Mount::Dev { dst: "/dev".into() },
+        Mount::Tmpfs {
+            dst: "/tmp".into(),
+            mode: 0o755,
+            size: None,
+        },
+    ];
+    if cwd.is_dir() {
+        let (src, dst) = same(cwd.into());
+        mounts.push(Mount::Bind { src, dst });
+    }
+    mounts.extend(more);
+    let devices = false;
+    mounts
+        .into_iter()
+        .map(|mount| PreMount::Guest { mount, devices })
+        .collect()
+}
 
 pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let mut net = NetSetup::PreStage;
@@ -20,6 +52,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let mut serve = false;
     let mut extra = Vec::new();
     let mut premounts = Vec::new();
+    let mut guest = Vec::new();
     let mut args = args.into_iter();
     let command: Vec<OsString> = loop {
         let arg = args.next().expect("--");
@@ -38,16 +71,22 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             "--cwd" => cwd = value().into(),
             "--keep-fd" => keep_fds.push(value().to_str().unwrap().parse().unwrap()),
             "--pin" => pins.push((PathBuf::from(value()), 1, 1)),
-            "--cover" => premounts.push(PreMount::Cover {
-                at: value().into(),
+            "--cover" => guest.push(Mount::Cover {
+                dst: value().into(),
                 is_dir: false,
             }),
-            "--cover-dir" => premounts.push(PreMount::Cover {
-                at: value().into(),
+            "--cover-dir" => guest.push(Mount::Cover {
+                dst: value().into(),
                 is_dir: true,
             }),
-            "--read-only" => premounts.push(PreMount::ReadOnly { at: value().into() }),
-            "--pinned" => premounts.push(PreMount::Pinned { at: value().into() }),
+            "--read-only" => {
+                let (src, dst) = same(value());
+                guest.push(Mount::RoBind { src, dst });
+            }
+            "--pinned" => {
+                let (src, dst) = same(value());
+                guest.push(Mount::Bind { src, dst });
+            }
             "--overlay" => {
                 let store = PathBuf::from(value());
                 premounts.push(PreMount::Overlay(OverlayMount {
@@ -64,6 +103,22 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     };
     let ws = cwd.clone();
     let text = |s: &str| EngineArg::Text(s.into());
+    let staged = !guest.is_empty();
+    let mounts: &[&str] = if staged {
+        &["--dev-bind", STAGE, "/", "--proc", "/proc"]
+    } else {
+        &[
+            "--ro-bind",
+            "/",
+            "/",
+            "--dev",
+            "/dev",
+            "--proc",
+            "/proc",
+            "--tmpfs",
+            "/tmp",
+        ]
+    };
     let mut engine_args: Vec<EngineArg> = [
         "--unshare-user",
         "--unshare-ipc",
@@ -75,23 +130,17 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         "--cap-drop",
         "ALL",
         "--disable-userns",
-        "--ro-bind",
-        "/",
-        "/",
-        "--dev",
-        "/dev",
-        "--proc",
-        "/proc",
-        "--tmpfs",
-        "/tmp",
     ]
     .iter()
+    .chain(mounts)
     .map(|s| text(s))
     .collect();
     if net == NetSetup::Inner {
         engine_args.push(text("--unshare-net"));
     }
-    if ws.is_dir() {
+    if staged {
+        premounts.extend(tree(&cwd, guest));
+    } else if ws.is_dir() {
         for a in [
             text("--bind"),
             EngineArg::Text(ws.clone().into()),

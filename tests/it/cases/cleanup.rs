@@ -67,3 +67,23 @@ fn many_runs_leave_no_trace() {
         c.steps(script).prints("");
     }
 }
+
+/// CL-4, the part about caches: a later run does not break what an earlier one writes. The first holds the shared layer (it has said
+/// `up`); every other one gets a layer of its own that goes with it.
+#[test]
+fn parallel_runs_do_not_break_each_others_caches() {
+    for c in cases() {
+        c.raw_spec(
+            "network_enabled = false\n[[bind_mounts]]\nhost_path = \"@T@/ws\"\n[filesystem]\nallow_read = [\"~\"]\n",
+        );
+        let script = r"mkdir -p ~/.cache/d; for i in 1 2 3 4 5 6; do echo $i > ~/.cache/e$i; done
+            $R sh -c 'touch up; for i in 1 2 3 4 5 6; do while [ ! -e go$i ]; do sleep .02; done; echo A >> ~/.cache/e$i || echo append
+              mkdir ~/.cache/d/A$i || echo mkdir; echo n > ~/.cache/n; mv ~/.cache/n ~/.cache/d/A$i/ || echo mv; rm ~/.cache/e$i || echo rm; done
+              ls ~/.cache' &
+            while [ ! -e ws/up ]; do sleep .02; done
+            for i in 1 2 3 4 5 6; do $R sh -c 'echo B > ~/.cache/B && cat ~/.cache/B' >> bs; touch ws/go$i; done; wait
+            uniq -c bs | tr -d ' '; $R sh -c 'ls ~/.cache/d | wc -l'; ls ~/.cache; ls ~/.local/state/ccbox/caches/*/work | grep -c run-";
+        c.steps(script)
+            .prints("d\n6B\n6\nd\ne1\ne2\ne3\ne4\ne5\ne6\n0\n");
+    }
+}

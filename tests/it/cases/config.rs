@@ -91,6 +91,17 @@ fn the_spec_in_use_is_protected() {
     }
 }
 
+/// CF-3 for a home shown elsewhere: the command cannot be the one that makes ccbox's configuration or its state.
+#[test]
+fn ccboxs_own_files_stay_closed_in_a_moved_home() {
+    for c in cases() {
+        c.raw_spec("network_enabled = false\n[[bind_mounts]]\nhost_path = \"@T@/h\"\nguest_path = \"/tmp/h\"\n");
+        let script = "mkdir h; for d in .config .local/state; do
+              HOME=$T/h ccbox run --spec $T/spec.toml --chdir /tmp/h -- sh -c \"touch made; mkdir -p $d/ccbox/sub; touch $d/ccbox/f && echo evil\"; rm h/made && echo ran; done; find h -type f";
+        c.steps(script).prints("ran\nran\n");
+    }
+}
+
 /// CF-4: a missing writable path is named; missing denies leave the others in force.
 #[test]
 fn missing_paths_are_named_or_harmless() {

@@ -79,3 +79,18 @@ fn processes_of_the_host_are_out_of_reach() {
         c.steps(script).prints("1\n0\nfew\nk\nr\n");
     }
 }
+
+/// A host program that replaces a hidden file (write new, rename over) takes the cover away with it: the gap is named until something
+/// else holds. A hidden directory keeps its cover.
+#[test]
+fn a_hidden_file_the_host_replaces_is_a_named_gap() {
+    for c in cases() {
+        c.spec("", "deny_read = [\"ws/key\", \"ws/vault\"]", "");
+        let script = r"mkdir ws/vault; echo OLD > ws/key; echo OLD > ws/vault/k
+            $R sh -c 'cat key vault/k; touch up; while [ ! -e go ]; do sleep .02; done; cat key; cat vault/k' &
+            while [ ! -e ws/up ]; do sleep .02; done
+            echo NEW > n; mv n ws/key; echo NEW > n; mv n ws/vault/k; touch ws/go; wait
+            ccbox explain --spec $T/spec.toml -- true > text; grep 'host-replace' text | grep -o 'can then be read:.*' | grep -o '[a-z]*/key`\|vault'";
+        c.steps(script).prints("NEW\nws/key`\n");
+    }
+}

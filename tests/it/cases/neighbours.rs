@@ -143,3 +143,13 @@ X
         c.steps(&script).prints("KEEP\n5SECRET\n1\n");
     }
 }
+
+/// A spec that binds a directory at /tmp itself (a harness keeps it between calls), with home, binary and source below the host's.
+#[test]
+fn a_bind_at_tmp_replaces_the_private_one() {
+    for c in cases() {
+        c.raw_spec("network_enabled = false\n[[bind_mounts]]\nhost_path = \"@T@/keep\"\nguest_path = \"/tmp\"\n");
+        let script = "mkdir keep; cd /; ccbox run --spec $T/spec.toml --chdir /tmp -- sh -c 'touch one; f=$(mktemp)'; ls $T/keep | wc -l";
+        c.steps(script).prints("2\n");
+    }
+}

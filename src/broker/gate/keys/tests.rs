@@ -327,7 +327,7 @@ fn ordinary_settings_are_allowed() {
 }
 
 #[test]
-fn a_work_tree_leads_from_a_module_out_of_git_and_not_out_of_the_root() {
+fn a_work_tree_leads_from_a_module_out_of_git_and_not_out_of_the_roots() {
     let table: &[(&[&str], &str, bool)] = &[
         (&[".git", "modules", "sub"], "../../../sub", true),
         (&["p", ".git", "modules", "a", "b"], "../../../../a/b", true),
@@ -347,6 +347,12 @@ fn a_work_tree_leads_from_a_module_out_of_git_and_not_out_of_the_root() {
             "../../../../other/s",
             true,
         ),
+        // Another root, its top and beside it.
+        (&[".git", "modules", "s"], "../../../../q/w/s", true),
+        (&[".git", "modules", "s"], "../../../../q/w", true),
+        (&[".git", "modules", "s"], "../../../../q/x/s", false),
+        (&[".git", "modules", "s"], "../../../../q", false),
+        (&[".git", "modules", "s"], "../../../../../../q/w", false),
         (&[".git", "modules", "sub"], "../../../../sub", false),
         (&[".git", "modules", "sub"], "../../../", false),
         (&[".git", "modules", "sub"], "../../..", false),
@@ -364,13 +370,36 @@ fn a_work_tree_leads_from_a_module_out_of_git_and_not_out_of_the_root() {
         (&["bare"], "../x", false),
     ];
     for (dir, value, want) in table {
-        let dir: Vec<&[u8]> = dir.iter().map(|c| c.as_bytes()).collect();
+        let root = vec![b"r".to_vec()];
+        let other = vec![b"q".to_vec(), b"w".to_vec()];
+        let dir: Vec<&[u8]> = std::iter::once(&b"r"[..])
+            .chain(dir.iter().map(|c| c.as_bytes()))
+            .collect();
         let place = Place {
             git_dir: Some(&dir),
+            roots: &[&other, &root],
+            ..Place::default()
         };
         let entry = entry(&format!("core.worktree={value}"));
         assert_eq!(judge(&entry, &place).is_ok(), *want, "{dir:?} {value}");
         assert!(judge(&entry, &Place::default()).is_err(), "{value}");
+    }
+}
+
+#[test]
+fn worktree_settings_are_turned_on_only_where_they_are_plain() {
+    let plain = Place {
+        plain_worktree_settings: true,
+        ..Place::default()
+    };
+    for (text, ok) in [
+        ("extensions.worktreeConfig=true", true),
+        ("extensions.worktreeConfig", true),
+        ("extensions.worktreeConfig=x y", false),
+        ("extensions.sub.worktreeConfig=true", false),
+    ] {
+        assert_eq!(judge(&entry(text), &plain).is_ok(), ok, "{text}");
+        assert!(judge(&entry(text), &Place::default()).is_err(), "{text}");
     }
 }
 

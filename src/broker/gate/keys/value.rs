@@ -182,29 +182,30 @@ fn git_name(component: &[u8]) -> bool {
     fold::is(component, ".git") || component.eq_ignore_ascii_case(b"git~1")
 }
 
-/// `core.worktree` of the git directory at `git_dir` (components below the covered root): relative, and from a submodule's
-/// place inside some `.git` to a place outside of every `.git` and not above the root.
-pub(super) fn worktree(git_dir: &[&[u8]], value: &[u8]) -> bool {
+/// `core.worktree` of the git directory at `git_dir`: relative, and from a submodule's place inside some `.git` to a place
+/// below one of the roots, or one itself, and outside of every `.git`.
+pub(super) fn worktree(git_dir: &[&[u8]], roots: &[&[Vec<u8>]], value: &[u8]) -> bool {
     if !line(value) {
         return false;
     }
     let parts: Vec<&[u8]> = value.split(|&b| b == b'/').collect();
     let up = parts.iter().take_while(|c| **c == b"..").count();
     let down = parts.get(up..).unwrap_or_default();
-    let inside_git = git_dir.iter().any(|c| git_name(c));
     let base = git_dir
         .len()
         .checked_sub(up)
         .and_then(|left| git_dir.get(..left));
-    match base {
-        Some(base) => {
-            inside_git
-                && !down.is_empty()
-                && !down
-                    .iter()
-                    .any(|c| matches!(*c, b"" | b"." | b"..") || c.contains(&b'\\'))
-                && !base.iter().chain(down).any(|c| git_name(c))
-        }
-        None => false,
-    }
+    let Some(base) = base else {
+        return false;
+    };
+    let plain = |c: &&[u8]| !matches!(*c, b"" | b"." | b"..") && !c.contains(&b'\\');
+    let work_tree: Vec<&[u8]> = base.iter().chain(down).copied().collect();
+    let below = |root: &&[Vec<u8>]| {
+        work_tree.len() >= root.len() && work_tree.iter().zip(root.iter()).all(|(a, b)| a == b)
+    };
+    git_dir.iter().any(|c| git_name(c))
+        && !down.is_empty()
+        && down.iter().all(plain)
+        && !work_tree.iter().any(|c| git_name(c))
+        && roots.iter().any(below)
 }

@@ -1,0 +1,192 @@
+//! The calls, one file a family.
+//!
+//! Every file follows one order: copy what the caller wrote; check what the kernel checks before it looks at paths; resolve to a pinned
+//! directory and a name; find the area. Not covered: the kernel goes on and the floor decides, where the floor governs it. Covered: take
+//! the lock, find the path the directory has now, decide, act on the descriptor, and answer with the kernel's own errno.
+
+mod make;
+mod mode;
+mod open;
+mod remove;
+mod rename;
+mod state;
+
+use std::os::fd::OwnedFd;
+
+use nix::errno::Errno;
+
+use super::caller::Caller;
+use super::denial::Denied;
+use super::pending::Waiting;
+use super::resolve::Walk;
+use super::{Broker, Stop};
+use crate::broker::calls::Call;
+use crate::sys::notify;
+
+/// What happens with a call in the end.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// It returns this value.
+    Value(i64),
+    /// The kernel carries it out, as far as the floor lets it.
+    Continue,
+    /// The caller gets this descriptor.
+    Give {
+        /// What it gets.
+        file: OwnedFd,
+        /// `O_CLOEXEC` was asked for.
+        close_on_exec: bool,
+    },
+    /// It takes time; somebody else answers.
+    Later(Waiting),
+}
+
+/// One call being answered.
+#[derive(Debug)]
+pub(super) struct Turn<'b> {
+    pub(super) broker: &'b Broker,
+    pub(super) caller: Caller<'b>,
+    args: [u64; 6],
+}
+
+impl<'b> Turn<'b> {
+    pub(super) fn new(broker: &'b Broker, caller: Caller<'b>, request: &notify::Request) -> Self {
+        Self {
+            broker,
+            caller,
+            args: request.args,
+        }
+    }
+
+    /// An argument, as the register holds it.
+    fn arg(&self, index: usize) -> u64 {
+        self.args.get(index).copied().unwrap_or(0)
+    }
+
+    /// An argument that is an `int` or `unsigned int` in the kernel.
+    #[allow(clippy::cast_possible_truncation)] // as the kernel does
+    fn int(&self, index: usize) -> i32 {
+        self.arg(index) as i32
+    }
+
+    fn walk(&self) -> Walk<'_> {
+        self.broker.walk(&self.caller)
+    }
+
+    /// Carries the call out. The error is what the caller gets.
+    pub(super) fn take(&self, call: Call) -> Result<Outcome, Errno> {
+        let floor_decides = self.floor_decides(call);
+        loop {
+            match self.once(call) {
+                Ok(outcome) => return Ok(outcome),
+                // Something was replaced between two looks; the caller might have been later.
+                Err(Stop::Again) => self.caller.verify()?,
+                Err(Stop::Errno(errno)) => return Err(errno),
+                Err(Stop::Denied(denied)) => {
+                    self.broker.report(&self.caller, *denied);
+                    return Err(Errno::EACCES);
+                }
+                // It leads through another process. The kernel knows whether it may, unless it is nothing the floor governs.
+                Err(Stop::Foreign) if floor_decides => return Ok(Outcome::Continue),
+                // An operation that must be alone has been asked for under the exclusive lock already.
+                Err(Stop::Foreign | Stop::Exclusive) => return Err(Errno::EACCES),
+            }
+        }
+    }
+
+    /// "Continue" can do no more than the floor allows: not true of modes, of truncation without write access, and of flags in memory.
+    fn floor_decides(&self, call: Call) -> bool {
+        match call {
+            Call::Open => open::floor_decides(self.int(1)),
+            Call::Openat => open::floor_decides(self.int(2)),
+            Call::Openat2
+            | Call::Truncate
+            | Call::Chmod
+            | Call::Fchmod
+            | Call::Fchmodat
+            | Call::Fchmodat2 => false,
+            Call::Creat
+            | Call::Mkdir
+            | Call::Mkdirat
+            | Call::Mknod
+            | Call::Mknodat
+            | Call::Symlink
+            | Call::Symlinkat
+            | Call::Link
+            | Call::Linkat
+            | Call::Rename
+            | Call::Renameat
+            | Call::Renameat2
+            | Call::Unlink
+            | Call::Unlinkat
+            | Call::Rmdir
+            | Call::Umask
+            | Call::Chdir
+            | Call::Fchdir
+            | Call::Clone
+            | Call::Unshare
+            | Call::Execve
+            | Call::Execveat
+            | Call::Flock
+            | Call::Fcntl => true,
+        }
+    }
+
+    fn once(&self, call: Call) -> Result<Outcome, Stop> {
+        const CWD: i32 = libc::AT_FDCWD;
+        match call {
+            Call::Open => self.open(CWD, self.arg(0), self.int(1), self.int(2)),
+            Call::Openat => self.open(self.int(0), self.arg(1), self.int(2), self.int(3)),
+            Call::Creat => {
+                let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+                self.open(CWD, self.arg(0), flags, self.int(1))
+            }
+            Call::Openat2 => self.open_how(self.int(0), self.arg(1), self.arg(2), self.arg(3)),
+            Call::Truncate => self.truncate(self.arg(0), self.arg(1).cast_signed()),
+            Call::Mkdir => self.mkdir(CWD, self.arg(0), self.int(1)),
+            Call::Mkdirat => self.mkdir(self.int(0), self.arg(1), self.int(2)),
+            Call::Mknod => self.mknod(CWD, self.arg(0), self.int(1), self.int(2)),
+            Call::Mknodat => self.mknod(self.int(0), self.arg(1), self.int(2), self.int(3)),
+            Call::Symlink => self.symlink(self.arg(0), CWD, self.arg(1)),
+            Call::Symlinkat => self.symlink(self.arg(0), self.int(1), self.arg(2)),
+            Call::Link => self.link((CWD, self.arg(0)), (CWD, self.arg(1)), 0),
+            Call::Linkat => self.link(
+                (self.int(0), self.arg(1)),
+                (self.int(2), self.arg(3)),
+                self.int(4),
+            ),
+            Call::Rename => self.rename((CWD, self.arg(0)), (CWD, self.arg(1)), 0),
+            Call::Renameat => {
+                self.rename((self.int(0), self.arg(1)), (self.int(2), self.arg(3)), 0)
+            }
+            Call::Renameat2 => self.rename(
+                (self.int(0), self.arg(1)),
+                (self.int(2), self.arg(3)),
+                self.int(4).cast_unsigned(),
+            ),
+            Call::Unlink => self.unlink(CWD, self.arg(0), 0),
+            Call::Unlinkat => self.unlink(self.int(0), self.arg(1), self.int(2)),
+            Call::Rmdir => self.unlink(CWD, self.arg(0), libc::AT_REMOVEDIR),
+            Call::Chmod => self.chmod(CWD, self.arg(0), self.int(1), 0),
+            Call::Fchmodat => self.chmod(self.int(0), self.arg(1), self.int(2), 0),
+            Call::Fchmodat2 => self.chmod(self.int(0), self.arg(1), self.int(2), self.int(3)),
+            Call::Fchmod => self.fchmod(self.int(0), self.int(1)),
+            Call::Umask
+            | Call::Chdir
+            | Call::Fchdir
+            | Call::Clone
+            | Call::Unshare
+            | Call::Execve
+            | Call::Execveat
+            | Call::Flock
+            | Call::Fcntl => Ok(self.passing(call)),
+        }
+    }
+
+    /// Reports what the kernel is going to refuse because the sandbox made the mount read-only.
+    fn note(&self, denied: Option<Denied>) {
+        if let Some(denied) = denied {
+            self.broker.report(&self.caller, denied);
+        }
+    }
+}

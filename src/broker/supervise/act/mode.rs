@@ -1,0 +1,164 @@
+//! Changing what is there: the chmod family and truncate.
+//!
+//! The floor governs neither, so the kernel is never told to continue: the object is pinned and changed here, with the rights of the
+//! same user and through the sandbox's own mount, whether or not a rule says anything about it.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::errno::Errno;
+
+use super::super::areas::Area;
+use super::super::judge::{Asked, Needs, kind};
+use super::super::{Broker, Stop, magic, place};
+use super::{Outcome, Turn};
+use crate::broker::action::Action;
+use crate::sys::at::{self, Look};
+use crate::sys::task;
+
+impl Turn<'_> {
+    pub(super) fn chmod(
+        &self,
+        dirfd: i32,
+        path: u64,
+        mode: i32,
+        flags: i32,
+    ) -> Result<Outcome, Stop> {
+        if flags & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        let path = self.caller.text(path)?;
+        let object = if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+            self.caller.base(self.broker.root.as_fd(), dirfd, c"")?
+        } else {
+            let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+            self.walk().object(dirfd, &path, follow)?
+        };
+        self.change_mode(&object, mode)
+    }
+
+    pub(super) fn fchmod(&self, fd: i32, mode: i32) -> Result<Outcome, Stop> {
+        let object = self.caller.descriptor(fd)?;
+        if self.caller.is_path_only(fd)? {
+            return Err(Errno::EBADF.into());
+        }
+        self.change_mode(&object, mode)
+    }
+
+    fn change_mode(&self, object: &OwnedFd, mode: i32) -> Result<Outcome, Stop> {
+        let mode = mode.cast_unsigned() & 0o7777;
+        let look = at::look(object.as_fd(), c"")?;
+        let action = Action::Chmod {
+            from: look.mode & 0o7777,
+            to: mode,
+        };
+        let change = Change {
+            what: "chmod",
+            action,
+            needs: Needs::Ownership,
+            object,
+            look: &look,
+        };
+        self.change(&change, &|| at::change_mode(object.as_fd(), mode))
+    }
+
+    pub(super) fn truncate(&self, path: u64, length: i64) -> Result<Outcome, Stop> {
+        if length < 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        let path = self.caller.text(path)?;
+        let object = self.walk().object(libc::AT_FDCWD, &path, true)?;
+        let look = at::look(object.as_fd(), c"")?;
+        match look.mode & libc::S_IFMT {
+            libc::S_IFREG => {}
+            libc::S_IFDIR => return Err(Errno::EISDIR.into()),
+            _ => return Err(Errno::EINVAL.into()),
+        }
+        let change = Change {
+            what: "truncate",
+            action: Action::Write,
+            needs: Needs::Object,
+            object: &object,
+            look: &look,
+        };
+        self.change(&change, &|| {
+            self.within_limit(&look, length)?;
+            at::truncate(object.as_fd(), length)
+        })
+    }
+
+    fn change(
+        &self,
+        change: &Change<'_>,
+        act: &dyn Fn() -> Result<(), Errno>,
+    ) -> Result<Outcome, Stop> {
+        let broker = self.broker;
+        let Change { object, look, .. } = change;
+        let area = broker.areas.of(object.as_fd(), look)?;
+        let Some(area) = area.filter(|area| Area::is_covered(area)) else {
+            if change.action == Action::Write && !self.may_truncate(object, look)? {
+                return Err(Errno::EACCES.into());
+            }
+            act()?;
+            return Ok(Outcome::Value(0));
+        };
+        broker.locked(false, |alone| {
+            if let Some((site, name)) = broker.name_of(object, look, area)? {
+                let asked = Asked {
+                    action: change.what,
+                    site: &site,
+                    name: &name,
+                    needs: change.needs,
+                };
+                let verdict = broker.decide(change.action, &site, &name, kind(Some(look)));
+                if let Some(checks) = Broker::cleared(verdict, alone, &asked)? {
+                    return Err(Broker::gate(checks, &asked));
+                }
+            }
+            act()?;
+            Ok(Outcome::Value(0))
+        })
+    }
+
+    /// The caller's own limit on file sizes, with the signal that goes with it (setrlimit(2), semantics 34): this process has others.
+    fn within_limit(&self, look: &Look, length: i64) -> Result<(), Errno> {
+        let length = u64::try_from(length).map_err(|_| Errno::EINVAL)?;
+        if length <= look.size {
+            return Ok(());
+        }
+        match task::file_size_limit(self.caller.tid)? {
+            Some(limit) if length > limit => {
+                self.caller.verify()?;
+                task::signal_thread(self.caller.tid, libc::SIGXFSZ)?;
+                Err(Errno::EFBIG)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A file outside of the covered trees may be emptied by this process for the child: where the mount refuses it anyway, and where the
+    /// child holds the right to write. Not, for instance, on the host's own mount, to which an inherited descriptor leads.
+    pub(super) fn may_truncate(&self, object: &OwnedFd, look: &Look) -> Result<bool, Errno> {
+        let (_, read_only) = at::file_system(object.as_fd())?;
+        if magic::is_proc(object.as_fd())? {
+            return Ok(false);
+        }
+        if read_only {
+            return Ok(true);
+        }
+        let in_sandbox = self.caller.mount(look.mount)?.is_some();
+        Ok(in_sandbox
+            && self
+                .broker
+                .areas
+                .is_exempt_path(&place::path(object.as_fd())?))
+    }
+}
+
+/// A change of one object.
+struct Change<'a> {
+    what: &'static str,
+    action: Action,
+    needs: Needs,
+    object: &'a OwnedFd,
+    look: &'a Look,
+}

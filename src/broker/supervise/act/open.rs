@@ -1,0 +1,569 @@
+//! Opening: open, openat, creat, openat2.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::errno::Errno;
+
+use super::super::areas::Area;
+use super::super::judge::{Asked, Needs, Site, find, kind};
+use super::super::pending::Waiting;
+use super::super::resolve::{Goal, Last, Spot};
+use super::super::{Broker, Stop, place};
+use super::{Outcome, Turn};
+use crate::broker::action::{Action, Kind};
+use crate::broker::decide::{Verdict, decide_unnamed};
+use crate::broker::supervise::facts::Around;
+use crate::sys::at::{self, How, Look};
+use crate::sys::task;
+
+/// What F_SETFL can change (SETFL_MASK of the kernel's fs/fcntl.c), but for the one flag that is taken back.
+const SETTABLE: i32 = libc::O_APPEND | libc::O_DIRECT | libc::O_NOATIME | libc::O_ASYNC;
+/// `struct open_how` as it was first, and the largest the kernel looks at.
+const HOW_SIZE: usize = 24;
+const HOW_LARGEST: usize = 4096;
+
+/// The floor decides an open with these flags as the broker would: it takes the right to open for writing and to create, but
+/// `O_TRUNC` alone empties a file without either.
+pub(super) fn floor_decides(flags: i32) -> bool {
+    let access = flags & libc::O_ACCMODE;
+    flags & libc::O_PATH != 0
+        || flags & libc::O_TRUNC == 0
+        || access == libc::O_WRONLY
+        || access == libc::O_RDWR
+}
+
+/// One open, as the caller wants it.
+#[derive(Debug)]
+struct Wish {
+    dirfd: i32,
+    path: CString,
+    flags: i32,
+    mode: u32,
+    resolve: u64,
+    /// "Continue" is a possible answer.
+    floor: bool,
+    /// openat2: what is not answered here is ENOSYS, so that the caller falls back on openat, whose flags are in registers.
+    modern: bool,
+}
+
+impl Wish {
+    fn has(&self, flags: i32) -> bool {
+        self.flags & flags == flags
+    }
+
+    fn creates(&self) -> bool {
+        self.has(libc::O_CREAT)
+    }
+
+    fn exclusive(&self) -> bool {
+        self.has(libc::O_CREAT | libc::O_EXCL)
+    }
+
+    /// A link that is the last component is followed.
+    fn follows(&self) -> bool {
+        !self.has(libc::O_NOFOLLOW) && !self.exclusive()
+    }
+
+    fn give(&self, file: OwnedFd) -> Outcome {
+        Outcome::Give {
+            file,
+            close_on_exec: self.has(libc::O_CLOEXEC),
+        }
+    }
+}
+
+/// How an attempt at a covered name ended.
+#[derive(Debug)]
+enum Step {
+    Done(Outcome),
+    /// The name is a link, to be followed without the lock.
+    Follow,
+    /// Something is mounted on the name.
+    Mounted,
+}
+
+impl Turn<'_> {
+    pub(super) fn open(
+        &self,
+        dirfd: i32,
+        path: u64,
+        flags: i32,
+        mode: i32,
+    ) -> Result<Outcome, Stop> {
+        // As build_open_how() does: unknown flags are nothing, `O_PATH` rules out most others.
+        let flags = flags & at::OPEN_FLAGS | at::LARGE_FILE;
+        let unnamed = flags & libc::O_TMPFILE & !libc::O_DIRECTORY != 0;
+        let invalid = unnamed && (flags & (libc::O_TMPFILE | libc::O_CREAT) != libc::O_TMPFILE);
+        if flags & libc::O_PATH != 0 || invalid {
+            return Ok(Outcome::Continue);
+        }
+        let makes = flags & libc::O_CREAT != 0 || unnamed;
+        let wish = Wish {
+            dirfd,
+            path: self.caller.text(path)?,
+            flags,
+            mode: if makes {
+                mode.cast_unsigned() & 0o7777
+            } else {
+                0
+            },
+            resolve: 0,
+            floor: floor_decides(flags),
+            modern: false,
+        };
+        if unnamed {
+            self.unnamed(&wish)
+        } else {
+            self.named(&wish)
+        }
+    }
+
+    /// openat2(2). Its flags are in memory, so that the kernel would read other ones than these: it is never told to continue.
+    pub(super) fn open_how(
+        &self,
+        dirfd: i32,
+        path: u64,
+        how: u64,
+        size: u64,
+    ) -> Result<Outcome, Stop> {
+        let how = self.copy_how(how, size)?;
+        // The kernel's own opinion of the flags, for a path that is refused only after them.
+        match at::open(self.broker.root.as_fd(), c"", how) {
+            Err(Errno::ENOENT) => {}
+            Err(errno) => return Err(errno.into()),
+            Ok(_) => return Err(Errno::EINVAL.into()),
+        }
+        let path = self.caller.text(path)?;
+        if how.resolve & libc::RESOLVE_CACHED != 0 {
+            // "May not be possible": the caller asks again without.
+            return Err(Errno::EAGAIN.into());
+        }
+        let flags = i32::try_from(how.flags).map_err(|_| Errno::EINVAL)?;
+        let wish = Wish {
+            dirfd,
+            path,
+            flags,
+            mode: u32::try_from(how.mode).map_err(|_| Errno::EINVAL)?,
+            resolve: how.resolve,
+            floor: false,
+            modern: true,
+        };
+        let writes = flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) != 0;
+        if flags & libc::O_PATH != 0 || !writes {
+            self.read_only_how(&wish)
+        } else if flags & libc::O_TMPFILE == libc::O_TMPFILE {
+            self.unnamed(&wish)
+        } else {
+            self.named(&wish)
+        }
+    }
+
+    /// copy_struct_from_user() of the kernel.
+    fn copy_how(&self, address: u64, size: u64) -> Result<How, Errno> {
+        let size = usize::try_from(size).map_err(|_| Errno::E2BIG)?;
+        if size < HOW_SIZE {
+            return Err(Errno::EINVAL);
+        }
+        if size > HOW_LARGEST {
+            return Err(Errno::E2BIG);
+        }
+        let bytes = self.caller.bytes(address, size)?;
+        let (known, unknown) = bytes.split_at_checked(HOW_SIZE).ok_or(Errno::EINVAL)?;
+        if unknown.iter().any(|&b| b != 0) {
+            return Err(Errno::E2BIG);
+        }
+        let mut words = known
+            .chunks_exact(8)
+            .filter_map(|word| Some(u64::from_ne_bytes(word.try_into().ok()?)));
+        let mut next = || words.next().ok_or(Errno::EINVAL);
+        Ok(How {
+            flags: next()?,
+            mode: next()?,
+            resolve: next()?,
+        })
+    }
+
+    /// openat2(2) that writes nothing.
+    fn read_only_how(&self, wish: &Wish) -> Result<Outcome, Stop> {
+        let mut walk = self.walk().with(wish.resolve);
+        let object = walk.object(wish.dirfd, &wish.path, wish.follows())?;
+        let look = at::look(object.as_fd(), c"")?;
+        if wish.has(libc::O_DIRECTORY) && !look.is(libc::S_IFDIR) {
+            return Err(Errno::ENOTDIR.into());
+        }
+        if wish.has(libc::O_PATH) {
+            return Ok(wish.give(object));
+        }
+        if look.is(libc::S_IFLNK) {
+            return Err(Errno::ELOOP.into());
+        }
+        // Outside of the covered trees the child's domain may deny reading, which says nothing to this process.
+        let covered = self
+            .broker
+            .areas
+            .of(object.as_fd(), &look)?
+            .is_some_and(Area::is_covered);
+        let plain = look.is(libc::S_IFDIR) || look.is(libc::S_IFREG);
+        if !covered || !plain {
+            return Err(Errno::ENOSYS.into());
+        }
+        let flags = wish.flags & !libc::O_NOFOLLOW | libc::O_NOCTTY;
+        Ok(wish.give(at::open_here(&at::own_name(object.as_fd()), flags)?))
+    }
+
+    /// `O_TMPFILE`: the path is that of the directory.
+    fn unnamed(&self, wish: &Wish) -> Result<Outcome, Stop> {
+        let mut walk = self.walk().with(wish.resolve);
+        let dir = walk.object(wish.dirfd, &wish.path, wish.follows())?;
+        let (area, look) = self.broker.area(&dir)?;
+        let Some(area) = area.filter(|area| area.is_covered()) else {
+            return not_ours(wish);
+        };
+        if !look.is(libc::S_IFDIR) {
+            return Err(Errno::ENOTDIR.into());
+        }
+        let file = self.broker.locked(false, |alone| {
+            let site = self.broker.site(&dir, area)?;
+            if let Some(known) = &site.dir {
+                let facts = Around::new(&dir, known.depth(), c".");
+                let verdict = decide_unnamed(&self.broker.set, known, &facts);
+                let asked = Asked {
+                    action: "create",
+                    site: &site,
+                    name: c"",
+                    needs: Needs::Directory,
+                };
+                Broker::cleared(verdict, alone, &asked)?;
+            }
+            task::set_umask(self.caller.status()?.umask);
+            let how = How {
+                flags: place::flags(wish.flags | libc::O_NOCTTY),
+                mode: u64::from(wish.mode),
+                resolve: libc::RESOLVE_NO_SYMLINKS,
+            };
+            Ok(at::open(dir.as_fd(), c".", how)?)
+        })?;
+        Ok(wish.give(file))
+    }
+
+    fn named(&self, wish: &Wish) -> Result<Outcome, Stop> {
+        let mut walk = self.walk().with(wish.resolve);
+        let mut spot = walk.start(wish.dirfd, &wish.path)?;
+        loop {
+            let name = match &spot.last {
+                Last::Name(name) if !spot.slash => name.clone(),
+                Last::Name(_) | Last::Dot | Last::DotDot | Last::Root => {
+                    return self.never_a_file(wish, &spot);
+                }
+            };
+            let (area, look) = self.broker.area(&spot.dir)?;
+            let step = if let Some(area) = area.filter(|area| area.is_covered()) {
+                self.covered(wish, &spot, &name, area, &look)?
+            } else {
+                let found = find(&spot.dir, &name)?;
+                if found.is_some_and(|found| found.is(libc::S_IFLNK)) && wish.follows() {
+                    Step::Follow
+                } else {
+                    Step::Done(self.uncovered(wish, &spot, &name, found.as_ref())?)
+                }
+            };
+            match step {
+                Step::Done(outcome) => return Ok(outcome),
+                Step::Mounted => return not_ours(wish),
+                Step::Follow => match walk.follow(&spot, &name)? {
+                    Goal::Spot(next) => spot = next,
+                    Goal::Object(object) => return self.reopen(wish, &object),
+                },
+            }
+        }
+    }
+
+    /// What the path names is a directory or nothing, whatever happens: no file is opened for writing or made.
+    fn never_a_file(&self, wish: &Wish, spot: &Spot) -> Result<Outcome, Stop> {
+        if wish.floor {
+            return Ok(Outcome::Continue);
+        }
+        if let Last::Name(_) = spot.last
+            && !wish.creates()
+        {
+            let mut walk = self.walk().with(wish.resolve);
+            walk.object(wish.dirfd, &wish.path, true)?;
+        }
+        Err(Errno::EISDIR.into())
+    }
+
+    fn covered(
+        &self,
+        wish: &Wish,
+        spot: &Spot,
+        name: &CStr,
+        area: &Area,
+        look: &Look,
+    ) -> Result<Step, Stop> {
+        let broker = self.broker;
+        let alone = wish.creates() && Broker::is_completing(name.to_bytes());
+        broker.locked(alone, |alone| {
+            let site = broker.site(&spot.dir, area)?;
+            let found = find(&spot.dir, name)?;
+            if let Some(found) = &found {
+                if found.mount != look.mount {
+                    return Ok(Step::Mounted);
+                }
+                if found.is(libc::S_IFLNK) && wish.follows() {
+                    return Ok(Step::Follow);
+                }
+            }
+            may_be_opened(wish, found.as_ref())?;
+            // A reader waits for a writer; nobody waits here. No right of the floor is asked for.
+            let waits = wish.flags & (libc::O_ACCMODE | libc::O_NONBLOCK) == libc::O_RDONLY;
+            if wish.floor && waits && found.is_some_and(|found| found.is(libc::S_IFIFO)) {
+                return Ok(Step::Done(Outcome::Continue));
+            }
+            let made = self.may_create(wish, &site, name, found.as_ref(), alone)?;
+            if wish.creates() {
+                task::set_umask(self.caller.status()?.umask);
+            }
+            let opened = attempt(wish, &spot.dir, name, made)?;
+            Ok(Step::Done(opened))
+        })
+    }
+
+    /// Decides on a covered name; says which of existing and absent it was decided for.
+    fn may_create(
+        &self,
+        wish: &Wish,
+        site: &Site,
+        name: &CStr,
+        found: Option<&Look>,
+        alone: bool,
+    ) -> Result<Made, Stop> {
+        let asked = Asked {
+            action: if found.is_some() { "write" } else { "create" },
+            site,
+            name,
+            needs: if found.is_some() {
+                Needs::Object
+            } else {
+                Needs::Directory
+            },
+        };
+        let is = kind(found);
+        let verdict = self.broker.decide(Action::Write, site, name, is);
+        if let Some(checks) = Broker::cleared(verdict, alone, &asked)? {
+            return Err(Broker::gate(checks, &asked));
+        }
+        if !wish.creates() {
+            return Ok(Made::Existing);
+        }
+        // The name may come or go before it is opened. If that changes the answer, the open must not go along with it.
+        let other = if is == Kind::Absent {
+            Kind::File
+        } else {
+            Kind::Absent
+        };
+        let otherwise = self.broker.decide(Action::Write, site, name, other);
+        Ok(if otherwise == Verdict::Allow {
+            Made::Either
+        } else if is == Kind::Absent {
+            Made::New
+        } else {
+            Made::Existing
+        })
+    }
+
+    /// `/proc/self/fd/N` and its like: the object is known, its name must be found.
+    fn reopen(&self, wish: &Wish, object: &OwnedFd) -> Result<Outcome, Stop> {
+        let broker = self.broker;
+        let look = at::look(object.as_fd(), c"")?;
+        let area = broker.areas.of(object.as_fd(), &look)?;
+        let Some(area) = area.filter(|area| area.is_covered()) else {
+            if !wish.floor && !wish.modern && self.may_truncate(object, &look)? {
+                return reopened(wish, object);
+            }
+            return not_ours(wish);
+        };
+        if look.is(libc::S_IFDIR) {
+            return Err(Errno::EISDIR.into());
+        }
+        broker.locked(false, |alone| {
+            if let Some((site, name)) = broker.name_of(object, &look, area)? {
+                let asked = Asked {
+                    action: "write",
+                    site: &site,
+                    name: &name,
+                    needs: Needs::Object,
+                };
+                let verdict = broker.decide(Action::Write, &site, &name, kind(Some(&look)));
+                if let Some(checks) = Broker::cleared(verdict, alone, &asked)? {
+                    return Err(Broker::gate(checks, &asked));
+                }
+            }
+            reopened(wish, object)
+        })
+    }
+
+    fn uncovered(
+        &self,
+        wish: &Wish,
+        spot: &Spot,
+        name: &CStr,
+        found: Option<&Look>,
+    ) -> Result<Outcome, Stop> {
+        if wish.floor || wish.modern {
+            let (action, needs) = if found.is_some() {
+                ("write", Needs::Object)
+            } else {
+                ("create", Needs::Directory)
+            };
+            if may_be_opened(wish, found).is_ok() {
+                self.note(self.read_only(action, &spot.dir, name, needs));
+            }
+            return not_ours(wish);
+        }
+        may_be_opened(wish, found)?;
+        // `O_TRUNC` without write access.
+        let how = How {
+            flags: place::PATH_ONLY,
+            mode: 0,
+            resolve: libc::RESOLVE_NO_SYMLINKS,
+        };
+        let Some(look) = found else {
+            let (dir, dir_look) = (&spot.dir, at::look(spot.dir.as_fd(), c"")?);
+            if !self.may_truncate(dir, &dir_look)? {
+                return Err(Errno::EACCES.into());
+            }
+            task::set_umask(self.caller.status()?.umask);
+            return attempt(wish, dir, name, Made::New);
+        };
+        let object = match at::open(spot.dir.as_fd(), name, how) {
+            Err(Errno::ELOOP | Errno::ENOENT) => return Err(Stop::Again),
+            other => other?,
+        };
+        if !look.is(libc::S_IFREG) || !self.may_truncate(&object, look)? {
+            return Err(Errno::EACCES.into());
+        }
+        reopened(wish, &object)
+    }
+}
+
+/// Nothing the broker acts on.
+fn not_ours(wish: &Wish) -> Result<Outcome, Stop> {
+    if wish.modern {
+        Err(Errno::ENOSYS.into())
+    } else if wish.floor {
+        Ok(Outcome::Continue)
+    } else {
+        Err(Errno::EACCES.into())
+    }
+}
+
+/// Takes back what was added so as not to wait.
+fn opened(wish: &Wish, file: OwnedFd) -> Result<Outcome, Stop> {
+    if !wish.has(libc::O_NONBLOCK) {
+        at::set_flags(file.as_fd(), wish.flags & SETTABLE)?;
+    }
+    Ok(wish.give(file))
+}
+
+/// An open that would have waited goes on elsewhere, on the object that was found.
+fn wait(wish: &Wish, object: OwnedFd, errno: Errno) -> Result<Outcome, Stop> {
+    let fifo = at::look(object.as_fd(), c"")?.is(libc::S_IFIFO);
+    // A socket or a device without a driver also says ENXIO.
+    if wish.has(libc::O_NONBLOCK) || errno == Errno::ENXIO && !fifo {
+        return Err(errno.into());
+    }
+    Ok(Outcome::Later(Waiting {
+        object,
+        flags: again(wish.flags),
+        settle: wish.flags & SETTABLE,
+        close_on_exec: wish.has(libc::O_CLOEXEC),
+    }))
+}
+
+/// Opens without waiting: neither for the other side of a FIFO nor for a lease (fcntl(2), F_SETLEASE).
+fn attempt(wish: &Wish, dir: &OwnedFd, name: &CStr, made: Made) -> Result<Outcome, Stop> {
+    let mut flags = wish.flags | libc::O_NOCTTY | libc::O_NONBLOCK;
+    match made {
+        Made::Either => {}
+        Made::New => flags |= libc::O_EXCL,
+        Made::Existing => flags &= !(libc::O_CREAT | libc::O_EXCL),
+    }
+    let how = How {
+        flags: place::flags(flags),
+        mode: if flags & libc::O_CREAT != 0 {
+            u64::from(wish.mode)
+        } else {
+            0
+        },
+        resolve: libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_XDEV,
+    };
+    match at::open(dir.as_fd(), name, how) {
+        Ok(file) => opened(wish, file),
+        // It was something else a moment ago.
+        Err(Errno::ELOOP | Errno::EXDEV) => Err(Stop::Again),
+        Err(Errno::EEXIST) if !wish.exclusive() => Err(Stop::Again),
+        Err(Errno::ENOENT) if wish.creates() && made == Made::Existing => Err(Stop::Again),
+        Err(errno @ (Errno::ENXIO | Errno::EAGAIN)) => {
+            let how = How {
+                flags: place::PATH_ONLY,
+                mode: 0,
+                resolve: libc::RESOLVE_NO_XDEV,
+            };
+            wait(wish, at::open(dir.as_fd(), name, how)?, errno)
+        }
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn reopened(wish: &Wish, object: &OwnedFd) -> Result<Outcome, Stop> {
+    let flags = again(wish.flags);
+    match at::open_here(&at::own_name(object.as_fd()), flags) {
+        Ok(file) => opened(wish, file),
+        Err(errno @ (Errno::ENXIO | Errno::EAGAIN)) => {
+            let object = object.try_clone().map_err(|_| Errno::EMFILE)?;
+            wait(wish, object, errno)
+        }
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// What a name was decided for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Made {
+    /// Only as a new file.
+    New,
+    /// Only as what is there.
+    Existing,
+    /// It makes no difference.
+    Either,
+}
+
+/// Flags for an object that is there, opened by its name under /proc.
+fn again(flags: i32) -> i32 {
+    flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW) | libc::O_NOCTTY | libc::O_NONBLOCK
+}
+
+/// What the kernel refuses whatever the rules are, in its order.
+fn may_be_opened(wish: &Wish, found: Option<&Look>) -> Result<(), Errno> {
+    let Some(found) = found else {
+        return if wish.creates() {
+            Ok(())
+        } else {
+            Err(Errno::ENOENT)
+        };
+    };
+    if wish.exclusive() {
+        return Err(Errno::EEXIST);
+    }
+    if found.is(libc::S_IFLNK) {
+        return Err(Errno::ELOOP);
+    }
+    if found.is(libc::S_IFDIR) {
+        return Err(Errno::EISDIR);
+    }
+    if wish.has(libc::O_DIRECTORY) {
+        return Err(Errno::ENOTDIR);
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! Removing: unlink, rmdir.
+
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+
+use super::super::areas::Area;
+use super::super::judge::{Asked, Needs, find, kind};
+use super::super::resolve::Last;
+use super::super::{Broker, Stop, place};
+use super::{Outcome, Turn};
+use crate::broker::action::Action;
+use crate::sys::at;
+
+impl Turn<'_> {
+    pub(super) fn unlink(&self, dirfd: i32, path: u64, flags: i32) -> Result<Outcome, Stop> {
+        let broker = self.broker;
+        if flags & !libc::AT_REMOVEDIR != 0 {
+            return Ok(Outcome::Continue);
+        }
+        let is_rmdir = flags & libc::AT_REMOVEDIR != 0;
+        let (what, action, needs) = if is_rmdir {
+            ("rmdir", Action::Rmdir, Needs::Empty)
+        } else {
+            ("unlink", Action::Unlink, Needs::Directory)
+        };
+        let path = self.caller.text(path)?;
+        let spot = self.walk().start(dirfd, &path)?;
+        let Last::Name(name) = &spot.last else {
+            return Ok(Outcome::Continue);
+        };
+        let (area, look) = broker.area(&spot.dir)?;
+        let Some(area) = area.filter(|area| Area::is_covered(area)) else {
+            let found = find(&spot.dir, name)?;
+            if found.is_some_and(|found| found.is(libc::S_IFDIR) == is_rmdir) {
+                self.note(self.read_only(what, &spot.dir, name, needs));
+            }
+            return Ok(Outcome::Continue);
+        };
+        broker.locked(Broker::is_completing(name.to_bytes()), |alone| {
+            let site = broker.site(&spot.dir, area)?;
+            let found = find(&spot.dir, name)?.ok_or(Errno::ENOENT)?;
+            // What cannot succeed is not decided, and not tried either: it may be something else by then.
+            match found.is(libc::S_IFDIR) {
+                true if !is_rmdir => return Err(Errno::EISDIR.into()),
+                false if is_rmdir => return Err(Errno::ENOTDIR.into()),
+                _ => {}
+            }
+            // From here a mount of the sandbox does not hold the name: the kernel looks at the mounts of who asks.
+            if found.mount != look.mount {
+                return Err(Errno::EBUSY.into());
+            }
+            let asked = Asked {
+                action: what,
+                site: &site,
+                name,
+                needs,
+            };
+            let verdict = broker.decide(action, &site, name, kind(Some(&found)));
+            if let Some(checks) = Broker::cleared(verdict, alone, &asked)? {
+                return Err(Broker::gate(checks, &asked));
+            }
+            let name = place::with_slash(name, spot.slash)?;
+            at::remove(spot.dir.as_fd(), &name, is_rmdir)?;
+            Ok(Outcome::Value(0))
+        })
+    }
+}

@@ -1,0 +1,257 @@
+//! The thread whose call is answered: what it wrote, where it stands.
+//!
+//! Its memory is hostile and changes at any time: every string and structure is copied once and never looked at again. What is
+//! opened through `/proc/TID` is the caller's only as long as the notification is alive, so that is asked afterwards.
+
+use std::cell::OnceCell;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use nix::errno::Errno;
+
+use crate::sys::{at, notify};
+
+/// PATH_MAX of linux/limits.h: the longest path with its NUL.
+const PATH_MAX: usize = 4096;
+/// The smallest page there is: what lies in one page can be read whole or not at all.
+const PAGE: u64 = 4096;
+/// Most paths are shorter; reading less costs less.
+const FIRST: u64 = 256;
+
+/// A thread that waits for an answer.
+#[derive(Debug)]
+pub(super) struct Caller<'b> {
+    listener: BorrowedFd<'b>,
+    /// The notification.
+    pub(super) id: u64,
+    /// Its thread id here.
+    pub(super) tid: i32,
+    memory: OnceCell<File>,
+    status: OnceCell<Status>,
+}
+
+/// Of `/proc/TID/status` (proc_pid_status(5)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Status {
+    /// The process.
+    pub(super) tgid: i32,
+    /// The process, by its number in the innermost namespace.
+    pub(super) inner_tgid: i32,
+    /// The thread, by its number in the innermost namespace.
+    pub(super) inner_tid: i32,
+    /// The thread runs in more namespaces than this one.
+    pub(super) nested: bool,
+    /// Its umask.
+    pub(super) umask: u32,
+}
+
+impl<'b> Caller<'b> {
+    pub(super) fn new(listener: BorrowedFd<'b>, request: &notify::Request) -> Self {
+        Self {
+            listener,
+            id: request.id,
+            tid: request.tid,
+            memory: OnceCell::new(),
+            status: OnceCell::new(),
+        }
+    }
+
+    /// Everything opened by thread id up to here was this thread's.
+    pub(super) fn verify(&self) -> Result<(), Errno> {
+        if notify::is_waiting(self.listener, self.id) {
+            Ok(())
+        } else {
+            Err(Errno::ESRCH)
+        }
+    }
+
+    /// The C string at an address: a path, or the text of a link. As getname() of the kernel, but for the empty string.
+    pub(super) fn text(&self, address: u64) -> Result<CString, Errno> {
+        let mut text: Vec<u8> = Vec::new();
+        let mut at = address;
+        loop {
+            let left = u64::try_from(PATH_MAX - text.len()).unwrap_or(0);
+            if left == 0 {
+                return Err(Errno::ENAMETOOLONG);
+            }
+            let page = PAGE - at % PAGE;
+            let length = page
+                .min(left)
+                .min(if text.is_empty() { FIRST } else { PAGE });
+            let chunk = self.bytes(at, usize::try_from(length).unwrap_or(0))?;
+            if let Some(end) = chunk.iter().position(|&b| b == 0) {
+                text.extend_from_slice(chunk.get(..end).unwrap_or_default());
+                // No NUL is left in it.
+                return CString::new(text).map_err(|_| Errno::EINVAL);
+            }
+            text.extend_from_slice(&chunk);
+            at = at.wrapping_add(length);
+        }
+    }
+
+    /// `length` bytes at an address.
+    pub(super) fn bytes(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
+        let mut bytes = vec![0; length];
+        // Whatever is wrong with the address, the kernel calls it EFAULT.
+        self.memory()?
+            .read_exact_at(&mut bytes, address)
+            .map_err(|_| Errno::EFAULT)?;
+        Ok(bytes)
+    }
+
+    fn memory(&self) -> Result<&File, Errno> {
+        if let Some(file) = self.memory.get() {
+            return Ok(file);
+        }
+        let file = File::from(self.open("mem", libc::O_RDONLY)?);
+        Ok(self.memory.get_or_init(|| file))
+    }
+
+    /// Opens an entry of `/proc/TID`.
+    fn open(&self, entry: &str, flags: i32) -> Result<OwnedFd, Errno> {
+        let path =
+            CString::new(format!("/proc/{}/{entry}", self.tid)).map_err(|_| Errno::EINVAL)?;
+        let opened = at::open_here(&path, flags).map_err(|errno| {
+            // The program may not be looked at (prctl(2), PR_SET_DUMPABLE; a program one can execute but not read).
+            if errno == Errno::EACCES {
+                Errno::EPERM
+            } else {
+                errno
+            }
+        })?;
+        self.verify()?;
+        Ok(opened)
+    }
+
+    /// The working directory.
+    pub(super) fn cwd(&self) -> Result<OwnedFd, Errno> {
+        self.open("cwd", libc::O_PATH)
+    }
+
+    /// The object of one of its descriptors.
+    pub(super) fn descriptor(&self, number: i32) -> Result<OwnedFd, Errno> {
+        if number < 0 {
+            return Err(Errno::EBADF);
+        }
+        self.open(&format!("fd/{number}"), libc::O_PATH)
+            .map_err(|errno| {
+                if errno == Errno::ENOENT {
+                    Errno::EBADF
+                } else {
+                    errno
+                }
+            })
+    }
+
+    /// Its program file.
+    pub(super) fn program_file(&self) -> Result<OwnedFd, Errno> {
+        self.open("exe", libc::O_PATH)
+    }
+
+    /// One of its descriptors was opened with `O_PATH`, so that only some calls take it.
+    pub(super) fn is_path_only(&self, number: i32) -> Result<bool, Errno> {
+        let path = format!("/proc/{}/fdinfo/{number}", self.tid);
+        let info = std::fs::read_to_string(path).map_err(|_| Errno::EBADF)?;
+        self.verify()?;
+        let flags = info
+            .lines()
+            .find_map(|line| line.strip_prefix("flags:"))
+            .and_then(|octal| i64::from_str_radix(octal.trim(), 8).ok())
+            .ok_or(Errno::EBADF)?;
+        Ok(flags & i64::from(libc::O_PATH) != 0)
+    }
+
+    /// Numbers and umask.
+    pub(super) fn status(&self) -> Result<&Status, Errno> {
+        if let Some(status) = self.status.get() {
+            return Ok(status);
+        }
+        let text = std::fs::read(format!("/proc/{}/status", self.tid)).map_err(|_| Errno::ESRCH)?;
+        self.verify()?;
+        let status = Status::parse(&text).ok_or(Errno::EPERM)?;
+        Ok(self.status.get_or_init(|| status))
+    }
+
+    /// The name of the process that made the call.
+    pub(super) fn program(&self) -> String {
+        let pid = self.status().map_or(self.tid, |status| status.tgid);
+        let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        String::from_utf8_lossy(name.strip_suffix(b"\n").unwrap_or(&name)).into_owned()
+    }
+
+    /// `/proc/TID/mountinfo`.
+    pub(super) fn mounts(&self) -> Result<Vec<u8>, Errno> {
+        let text =
+            std::fs::read(format!("/proc/{}/mountinfo", self.tid)).map_err(|_| Errno::ESRCH)?;
+        self.verify()?;
+        Ok(text)
+    }
+
+    /// `/proc/TID`, for entries of the object that `dirfd` means; the caller's view of a relative path.
+    pub(super) fn base(
+        &self,
+        root: BorrowedFd<'_>,
+        dirfd: i32,
+        path: &CStr,
+    ) -> Result<OwnedFd, Errno> {
+        if path.to_bytes().starts_with(b"/") {
+            return root.as_fd().try_clone_to_owned().map_err(|_| Errno::EMFILE);
+        }
+        if dirfd == libc::AT_FDCWD {
+            self.cwd()
+        } else {
+            self.descriptor(dirfd)
+        }
+    }
+}
+
+impl Status {
+    fn parse(text: &[u8]) -> Option<Self> {
+        let field = |name: &str| {
+            text.split(|&b| b == b'\n')
+                .find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"))
+                .and_then(|value| std::str::from_utf8(value).ok())
+        };
+        let numbers = |name: &str| -> Option<Vec<i32>> {
+            field(name)?
+                .split_whitespace()
+                .map(|n| n.parse().ok())
+                .collect()
+        };
+        // From the reader's namespace to the innermost.
+        let (processes, threads) = (numbers("NStgid")?, numbers("NSpid")?);
+        Some(Self {
+            tgid: numbers("Tgid")?.first().copied()?,
+            inner_tgid: processes.last().copied()?,
+            inner_tid: threads.last().copied()?,
+            nested: processes.len() > 1,
+            umask: u32::from_str_radix(field("Umask")?.trim(), 8).ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_is_read_as_the_kernel_writes_it() {
+        let text = b"Name:\tNStgid:\t9\nUmask:\t0027\nState:\tS (sleeping)\nTgid:\t501\nNgid:\t0\nPid:\t502\nNStgid:\t501\t7\t3\nNSpid:\t502\t8\t4\n";
+        assert_eq!(
+            Status::parse(text),
+            Some(Status {
+                tgid: 501,
+                inner_tgid: 3,
+                inner_tid: 4,
+                nested: true,
+                umask: 0o27,
+            })
+        );
+        assert_eq!(Status::parse(b"Umask:\t0022\nTgid:\t1\n"), None);
+        let own = std::fs::read("/proc/self/status").unwrap();
+        let own = Status::parse(&own).unwrap();
+        assert_eq!(own.tgid.unsigned_abs(), std::process::id());
+    }
+}

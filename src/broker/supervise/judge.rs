@@ -1,0 +1,272 @@
+//! From a pinned directory to a verdict, inside the lock.
+//!
+//! What is decided holds for the path the directory has *now*; so that it holds while the broker acts as well, no directory may move in
+//! between (P2). Plain operations share the lock; renames, links, and whatever can make a directory a git directory take it alone. So
+//! the kinds of the names that were decided about, and the entries around them, stand still where the decision depends on them.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::PoisonError;
+
+use nix::errno::Errno;
+
+use super::areas::{Area, Kind as AreaKind};
+use super::denial::Denied;
+use super::facts::Around;
+use super::{Broker, Cause, Stop, place};
+use crate::broker::action::{Action, Kind};
+use crate::broker::decide::{Dir, Reason, Target, Verdict, decide};
+use crate::broker::git_paths::Gate;
+use crate::sys::at::{self, Look};
+
+/// Entries that can make the directory around them a git directory, folded.
+const COMPLETING: [&[u8]; 6] = [
+    b"head",
+    b"refs",
+    b"objects",
+    b"worktrees",
+    b"commondir",
+    b".git",
+];
+
+/// A covered directory, by its path at this moment.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) fd: OwnedFd,
+    /// Path inside.
+    pub(super) guest: Vec<u8>,
+    /// `None` where no rule holds (served).
+    pub(super) dir: Option<Dir>,
+}
+
+/// What has to be done before the act, under the exclusive lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Checks {
+    pub(super) walk: bool,
+    pub(super) gate: Option<Gate>,
+}
+
+impl Broker {
+    /// Runs `act` under the shared lock, and where it asks for that (or `alone` does) under the exclusive one.
+    pub(super) fn locked<T>(
+        &self,
+        alone: bool,
+        mut act: impl FnMut(bool) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        // The lock guards no memory, so a worker that panicked has left nothing half done in here (and has ended the run).
+        if !alone {
+            let _shared = self.lock.read().unwrap_or_else(PoisonError::into_inner);
+            match act(false) {
+                Err(Stop::Exclusive) => {}
+                other => return other,
+            }
+        }
+        let _exclusive = self.lock.write().unwrap_or_else(PoisonError::into_inner);
+        act(true)
+    }
+
+    /// The area of a directory, with what it looks like.
+    pub(super) fn area(&self, dir: &OwnedFd) -> Result<(Option<&Area>, Look), Errno> {
+        let look = at::look(dir.as_fd(), c"")?;
+        Ok((self.areas.of(dir.as_fd(), &look)?, look))
+    }
+
+    /// Where a covered directory is. To be called inside the lock.
+    pub(super) fn site(&self, dir: &OwnedFd, area: &Area) -> Result<Site, Errno> {
+        let guest = place::path(dir.as_fd())?;
+        let dir_in = match area.kind {
+            AreaKind::Tree(index) => {
+                let below = place::below(&guest, &area.guest).ok_or(Errno::EACCES)?;
+                let below = place::components(below);
+                Some(Dir::new(&self.set, index, &below).ok_or(Errno::EACCES)?)
+            }
+            AreaKind::Served => None,
+            AreaKind::Exempt => return Err(Errno::EACCES),
+        };
+        Ok(Site {
+            fd: dir.try_clone().map_err(|_| Errno::EMFILE)?,
+            guest,
+            dir: dir_in,
+        })
+    }
+
+    /// Whether an entry of this name may change what the directory around it is.
+    pub(super) fn is_completing(name: &[u8]) -> bool {
+        let folded = crate::broker::fold::fold(name, crate::broker::fold::NameRules::Windows);
+        COMPLETING.iter().any(|c| *c == folded.as_ref())
+    }
+
+    /// Decides a call that concerns one name.
+    pub(super) fn decide(&self, action: Action, site: &Site, name: &CStr, kind: Kind) -> Verdict {
+        let Some(dir) = &site.dir else {
+            return Verdict::Allow;
+        };
+        let facts = Around::new(&site.fd, dir.depth(), name);
+        decide(
+            &self.set,
+            action,
+            &Target {
+                dir,
+                name: name.to_bytes(),
+                kind,
+                facts: &facts,
+            },
+        )
+    }
+
+    /// Turns a verdict into what is to be done: `None` to act at once. `asked` says what was asked, for the report.
+    pub(super) fn cleared(
+        verdict: Verdict,
+        alone: bool,
+        asked: &Asked<'_>,
+    ) -> Result<Option<Checks>, Stop> {
+        let (walk, gate) = match verdict {
+            Verdict::Allow => return Ok(None),
+            Verdict::Deny(reason) => return Err(Self::denied(cause(reason), asked)),
+            Verdict::NeedsGate(_) | Verdict::NeedsSubtreeWalk(_) if !alone => {
+                return Err(Stop::Exclusive);
+            }
+            Verdict::NeedsGate(gate) => (false, Some(gate)),
+            Verdict::NeedsSubtreeWalk(gate) => (true, gate),
+        };
+        Ok(Some(Checks { walk, gate }))
+    }
+
+    /// The present name of an object that was reached by a descriptor; `None` where it has none, or is what its area starts with.
+    pub(super) fn name_of(
+        &self,
+        object: &OwnedFd,
+        look: &Look,
+        area: &Area,
+    ) -> Result<Option<(Site, CString)>, Stop> {
+        let path = place::path(object.as_fd())?;
+        if path == area.guest || look.links == 0 {
+            return Ok(None);
+        }
+        let slash = path.iter().rposition(|&b| b == b'/').ok_or(Errno::EACCES)?;
+        let (above, name) = path.split_at(slash);
+        let name = name.get(1..).unwrap_or_default();
+        // A file made without a name (`O_TMPFILE`) keeps the words of that; every name it got was decided on when it got it.
+        let unnamed = format!("#{}", look.ino).into_bytes();
+        if name.strip_suffix(place::DELETED) == Some(&unnamed) {
+            return Ok(None);
+        }
+        let above = above.strip_prefix(b"/").unwrap_or_default();
+        let above = if above.is_empty() { b"." } else { above };
+        let above = CString::new(above).map_err(|_| Errno::EACCES)?;
+        let how = at::How {
+            flags: place::PATH_DIR,
+            mode: 0,
+            resolve: libc::RESOLVE_NO_SYMLINKS,
+        };
+        let dir = at::open(self.root.as_fd(), &above, how).map_err(|_| Errno::EACCES)?;
+        let name = CString::new(name).map_err(|_| Errno::EACCES)?;
+        // Another name of a file whose own is gone may be a protected one.
+        if !find(&dir, &name)?.is_some_and(|found| found.same(look)) {
+            return Err(Errno::EACCES.into());
+        }
+        Ok(Some((self.site(&dir, area)?, name)))
+    }
+
+    /// What a check that is not made here answers.
+    pub(super) fn gate(_checks: Checks, asked: &Asked<'_>) -> Stop {
+        Self::denied(Cause::Git("not available".to_owned()), asked)
+    }
+
+    /// A refusal of the broker, to be reported once the lock is free.
+    pub(super) fn denied(cause: Cause, asked: &Asked<'_>) -> Stop {
+        Stop::Denied(Box::new(Denied {
+            action: asked.action,
+            guest: place::join(&asked.site.guest, asked.name.to_bytes()),
+            cause,
+            // The kernel would have refused as well: nothing to report.
+            anyway: asked.would_fail(),
+        }))
+    }
+}
+
+/// What is asked of one name, in words for the report.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) action: &'static str,
+    pub(super) site: &'a Site,
+    pub(super) name: &'a CStr,
+    pub(super) needs: Needs,
+}
+
+/// Which rights the kernel would ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// Change the directory.
+    Directory,
+    /// Open the existing object for writing.
+    Object,
+    /// Own the object.
+    Ownership,
+    /// Change the directory, which must be empty.
+    Empty,
+}
+
+impl Asked<'_> {
+    /// The user's own rights are not enough, so that it is not the sandbox that stands in the way.
+    fn would_fail(&self) -> bool {
+        let dir = self.site.fd.as_fd();
+        match self.needs {
+            Needs::Directory => at::access(dir, c"", libc::W_OK | libc::X_OK).is_err(),
+            Needs::Object => at::access(dir, self.name, libc::W_OK).is_err(),
+            Needs::Ownership => {
+                let own = nix::unistd::geteuid().as_raw();
+                at::look(dir, self.name).is_ok_and(|look| look.uid != own)
+            }
+            Needs::Empty => {
+                at::access(dir, c"", libc::W_OK | libc::X_OK).is_err()
+                    || has_entries(&self.site.fd, self.name)
+            }
+        }
+    }
+}
+
+/// A directory with entries cannot be removed.
+fn has_entries(dir: &OwnedFd, name: &CStr) -> bool {
+    let how = at::How {
+        flags: place::flags(libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW),
+        ..at::How::default()
+    };
+    let opened = at::open(dir.as_fd(), name, how).map(nix::dir::Dir::from_fd);
+    let Ok(Ok(mut entries)) = opened else {
+        return false;
+    };
+    entries
+        .iter()
+        .flatten()
+        .any(|entry| !matches!(entry.file_name().to_bytes(), b"." | b".."))
+}
+
+pub(super) fn cause(reason: Reason) -> Cause {
+    match reason {
+        Reason::Rule(index) => Cause::Rule(index),
+        Reason::Git(why) => Cause::Git(why.to_owned()),
+        Reason::BareRepository => Cause::BareRepository,
+        Reason::ShortName => Cause::ShortName,
+        Reason::Unsupported => Cause::Unsupported,
+    }
+}
+
+/// The kind of what has a name.
+pub(super) fn kind(look: Option<&Look>) -> Kind {
+    match look.map(|look| look.mode & libc::S_IFMT) {
+        None => Kind::Absent,
+        Some(libc::S_IFREG) => Kind::File,
+        Some(libc::S_IFDIR) => Kind::Dir,
+        Some(libc::S_IFLNK) => Kind::Symlink,
+        Some(_) => Kind::Other,
+    }
+}
+
+/// What has the name now; `None` for nothing.
+pub(super) fn find(dir: &OwnedFd, name: &CStr) -> Result<Option<Look>, Errno> {
+    match at::look(dir.as_fd(), name) {
+        Err(Errno::ENOENT) => Ok(None),
+        other => other.map(Some),
+    }
+}

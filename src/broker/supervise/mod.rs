@@ -1,0 +1,201 @@
+//! The supervisor: answers, from outside of the sandbox, the calls that the filter sends (D4, linux-engine.md §6).
+//!
+//! The filter is transport only. The command runs in a Landlock domain without any right to write, create, remove or
+//! re-parent in the covered trees, so a call that is answered with "continue" can do no more than that domain lets it;
+//! whatever it may do is done here, on descriptors, by a process with the same user and without capabilities.
+
+mod act;
+mod areas;
+mod caller;
+mod denial;
+mod facts;
+mod judge;
+mod magic;
+mod pending;
+mod place;
+mod read_only;
+mod resolve;
+mod subtree;
+mod workers;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::{Arc, RwLock};
+
+use nix::errno::Errno;
+use nix::unistd::Pid;
+
+use super::decide::RuleSet;
+use super::plan::BrokerPlan;
+use crate::exit::Failure;
+use areas::Areas;
+use caller::Caller;
+use denial::Denied;
+use resolve::Walk;
+pub use workers::Supervisor;
+
+/// What the inner stage hands over.
+#[derive(Debug)]
+pub struct Door {
+    /// Where the notifications of the command's filter arrive.
+    pub listener: OwnedFd,
+    /// The sandbox's `/`, opened with `O_PATH`.
+    pub root: OwnedFd,
+    /// The process ccbox forked, by its pid here: the ancestor of everything that can ask.
+    pub child: Pid,
+}
+
+/// Takes the refusals.
+pub trait Sink: Send + Sync {
+    /// Called once a refused call, from a worker that holds no lock. Must not block.
+    fn denied(&self, denial: Denial);
+}
+
+/// One refused call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// What was asked: create, write, rename, link, unlink, mkdir, chmod, symlink, mknod, truncate.
+    pub action: &'static str,
+    /// Of what: absolute, as the child sees it.
+    pub path: PathBuf,
+    /// The same on the host, where it is another path.
+    pub host_path: Option<PathBuf>,
+    /// The process, by its pid here.
+    pub pid: i32,
+    /// By its pid inside.
+    pub inner_pid: Option<i32>,
+    /// Its name (`/proc/PID/comm`).
+    pub program: String,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why a call was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// The rule at this index of the plan.
+    Rule(usize),
+    /// The git preset, with the reason for people.
+    Git(String),
+    /// `HEAD`, `objects` or `refs` at the top of a writable root.
+    BareRepository,
+    /// An 8.3 name: what it stands for cannot be told.
+    ShortName,
+    /// A form of the call that is not carried out.
+    Unsupported,
+    /// The mount is read-only; the kernel has refused it.
+    ReadOnly,
+}
+
+/// Why there is no supervisor.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokerError {
+    /// The kernel's side of the notifications.
+    #[error("cannot receive notifications of the filter: {}", crate::exit::reason(.0))]
+    Notifications(#[source] io::Error),
+    /// The sandbox's root cannot be used.
+    #[error("cannot use the root of the sandbox: {}", crate::exit::reason(.0))]
+    Root(#[source] io::Error),
+    /// A path of the plan cannot be found inside.
+    #[error("cannot find `{}` in the sandbox: {}", path.display(), crate::exit::reason(source))]
+    Area {
+        /// Path inside.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A worker could not be made, or not be deprived of its rights.
+    #[error("cannot start a worker of the broker: {}", crate::exit::reason(.0))]
+    Worker(#[source] io::Error),
+}
+
+impl Failure for BrokerError {}
+
+/// Starts the workers; they end when the sandbox does.
+pub fn start(
+    plan: &BrokerPlan,
+    door: Door,
+    sink: Arc<dyn Sink>,
+) -> Result<Supervisor, BrokerError> {
+    let areas = Areas::new(plan, door.root.as_fd())?;
+    let bytes = |path: &PathBuf| path.as_os_str().as_bytes().to_vec();
+    let trees = plan.trees.iter().map(|tree| TreePaths {
+        guest: bytes(&tree.guest),
+        host: bytes(&tree.host),
+    });
+    workers::start(Broker {
+        listener: door.listener,
+        root: door.root,
+        child: door.child,
+        set: plan.rule_set(),
+        areas,
+        trees: trees.collect(),
+        lock: RwLock::new(()),
+        protected_links: protected_links(),
+        sink,
+    })
+}
+
+/// `fs.protected_symlinks`; on where it cannot be read.
+fn protected_links() -> bool {
+    std::fs::read("/proc/sys/fs/protected_symlinks").map_or(true, |text| text.trim_ascii() != b"0")
+}
+
+/// What all workers share.
+struct Broker {
+    listener: OwnedFd,
+    root: OwnedFd,
+    child: Pid,
+    set: RuleSet,
+    areas: Areas,
+    trees: Vec<TreePaths>,
+    /// Shared by operations on entries, taken alone by those that move directories or depend on more than one entry.
+    lock: RwLock<()>,
+    protected_links: bool,
+    sink: Arc<dyn Sink>,
+}
+
+impl std::fmt::Debug for Broker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Broker")
+            .field("child", &self.child)
+            .field("areas", &self.areas)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Broker {
+    fn walk<'w>(&'w self, caller: &'w Caller<'w>) -> Walk<'w> {
+        Walk::new(caller, self.root.as_fd(), &self.areas, self.protected_links)
+    }
+}
+
+/// The two paths of a covered tree.
+#[derive(Debug)]
+struct TreePaths {
+    guest: Vec<u8>,
+    host: Vec<u8>,
+}
+
+/// Why a call does not go its plain way.
+#[derive(Debug)]
+enum Stop {
+    /// The caller gets this.
+    Errno(Errno),
+    /// Refused and to be reported; the caller gets EACCES.
+    Denied(Box<Denied>),
+    /// It must be done again under the exclusive lock.
+    Exclusive,
+    /// Something changed between two looks: from the start.
+    Again,
+    /// The path leads through another process.
+    Foreign,
+}
+
+impl From<Errno> for Stop {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}

@@ -1,0 +1,93 @@
+//! Looks through a directory that is about to move, under the exclusive lock.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::judge::{cause, kind};
+use super::{Cause, place};
+use crate::broker::decide::{RuleSet, Target, entry_may_move};
+use crate::sys::at::{self, How};
+
+/// More entries than this are not looked through while everybody waits.
+const MOST: usize = 1_000_000;
+/// Deeper than this is not looked either: each level holds a descriptor.
+const DEEPEST: usize = 512;
+
+/// Why the directory may not move, if it may not. What cannot be read may hold anything.
+pub(super) fn refused(
+    set: &RuleSet,
+    from: &Target<'_>,
+    to: &Target<'_>,
+    dir: &OwnedFd,
+    name: &CStr,
+) -> Option<Cause> {
+    let mut walk = Walk {
+        set,
+        from,
+        to,
+        path: Vec::new(),
+        left: MOST,
+    };
+    // Only directories have entries.
+    if !at::look(dir.as_fd(), name).is_ok_and(|look| look.is(libc::S_IFDIR)) {
+        return None;
+    }
+    walk.entries(dir, name)
+}
+
+struct Walk<'a> {
+    set: &'a RuleSet,
+    from: &'a Target<'a>,
+    to: &'a Target<'a>,
+    path: Vec<CString>,
+    left: usize,
+}
+
+impl Walk<'_> {
+    fn entries(&mut self, above: &OwnedFd, name: &CStr) -> Option<Cause> {
+        let how = How {
+            flags: place::flags(libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW),
+            mode: 0,
+            resolve: libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_XDEV,
+        };
+        let opened = at::open(above.as_fd(), name, how).and_then(|dir| {
+            let copy = dir.try_clone().map_err(|_| nix::errno::Errno::EMFILE)?;
+            Ok((copy, nix::dir::Dir::from_fd(dir)?))
+        });
+        let Ok((dir, mut entries)) = opened else {
+            return Some(Cause::Unsupported);
+        };
+        if self.path.len() >= DEEPEST {
+            return Some(Cause::Unsupported);
+        }
+        for entry in entries.iter() {
+            let Ok(entry) = entry else {
+                return Some(Cause::Unsupported);
+            };
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            if self.left == 0 {
+                return Some(Cause::Unsupported);
+            }
+            self.left -= 1;
+            let Ok(look) = at::look(dir.as_fd(), name) else {
+                return Some(Cause::Unsupported);
+            };
+            self.path.push(name.to_owned());
+            let rel: Vec<&[u8]> = self.path.iter().map(|c| c.to_bytes()).collect();
+            let refused = entry_may_move(self.set, self.from, self.to, &rel, kind(Some(&look)));
+            if let Some(reason) = refused {
+                return Some(cause(reason));
+            }
+            if look.is(libc::S_IFDIR)
+                && let Some(cause) = self.entries(&dir, name)
+            {
+                return Some(cause);
+            }
+            self.path.pop();
+        }
+        None
+    }
+}

@@ -1,0 +1,346 @@
+//! The threads: one leader receives, the others wait until it is held up.
+//!
+//! RECV wakes every thread that waits in it, so only one waits. A leader that handles a call for longer than a moment (a slow disk, a
+//! network file system) is replaced by a follower, and steps back when it is done.
+//!
+//! Every thread has its own umask and no capability: as root the broker would otherwise do for the child what only a capability allows
+//! (CAP_DAC_OVERRIDE); the user's own rights are those of the child.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Builder};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::resource::Resource;
+
+use super::act::{Outcome, Turn};
+use super::caller::Caller;
+use super::pending::{self, Queued};
+use super::{Broker, BrokerError};
+use crate::broker::calls::Call;
+use crate::sys::fds::poll;
+use crate::sys::notify::{self, Answer, Buffers, Request};
+use crate::sys::{prctl, signals, task};
+
+/// Two, so that one can be held up; more are made when all are.
+const FIRST: usize = 2;
+const MOST: usize = 16;
+/// How long a leader may be busy with one call.
+const PATIENCE: Duration = Duration::from_millis(2);
+/// The watchdog sleeps for good when nothing was called for this long.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// The running supervisor. Dropping it joins nothing that could block: the threads end when the sandbox has.
+#[derive(Debug)]
+pub struct Supervisor {
+    shared: Arc<Shared>,
+}
+
+impl Supervisor {
+    /// The supervisor has failed and the run must end: set before the run is killed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.shared.failed.load(Ordering::Acquire)
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    broker: Broker,
+    lead: Mutex<Lead>,
+    /// A follower may become leader.
+    vacant: Condvar,
+    /// The watchdog has something to watch.
+    active: Condvar,
+    /// What each worker has received and answered so far: odd while it handles a call.
+    progress: [AtomicU64; MOST],
+    /// The watchdog sleeps for good.
+    asleep: AtomicBool,
+    failed: AtomicBool,
+    queue: Mutex<Sender<Queued>>,
+}
+
+#[derive(Debug)]
+struct Lead {
+    /// Which worker receives.
+    leader: Option<usize>,
+    /// Workers that wait to lead.
+    followers: usize,
+    workers: usize,
+    /// The sandbox is gone.
+    over: bool,
+}
+
+impl Shared {
+    fn lead(&self) -> MutexGuard<'_, Lead> {
+        self.lead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The leader and how far it is.
+    fn seen(&self, lead: &Lead) -> Option<(usize, u64)> {
+        let leader = lead.leader?;
+        Some((leader, self.progress.get(leader)?.load(Ordering::SeqCst)))
+    }
+
+    fn wake_watchdog(&self) {
+        // It holds the lock from saying that it sleeps until it does.
+        let lead = self.lead();
+        if self.asleep.swap(false, Ordering::SeqCst) {
+            self.active.notify_one();
+        }
+        drop(lead);
+    }
+
+    /// The supervisor cannot go on; nothing may run without it.
+    fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+        // The process may be gone, which is just as well.
+        let _gone = signals::send(self.broker.child.as_raw(), libc::SIGKILL);
+    }
+}
+
+/// Ends the run if its thread ends by a panic.
+struct Fuse<'s>(&'s Shared);
+
+impl Drop for Fuse<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail();
+        }
+    }
+}
+
+pub(super) fn start(broker: Broker) -> Result<Supervisor, BrokerError> {
+    // 6.6; what it does not know changes nothing but speed.
+    let _slower = notify::wake_up_on_one_cpu(broker.listener.as_fd());
+    // The child was forked with the caller's soft limits and may raise its own up to the hard ones.
+    for resource in [Resource::RLIMIT_FSIZE, Resource::RLIMIT_NOFILE] {
+        task::raise_own_limit(resource).map_err(BrokerError::Worker)?;
+    }
+    let (queue, queued) = channel();
+    let shared = Arc::new(Shared {
+        broker,
+        lead: Mutex::new(Lead {
+            leader: None,
+            followers: 0,
+            workers: 0,
+            over: false,
+        }),
+        vacant: Condvar::new(),
+        active: Condvar::new(),
+        progress: Default::default(),
+        asleep: AtomicBool::new(false),
+        failed: AtomicBool::new(false),
+        queue: Mutex::new(queue),
+    });
+    for _ in 0..FIRST {
+        worker(&shared)?;
+    }
+    thread("broker-watch", &shared, |shared| {
+        watch(&shared);
+        Ok(())
+    })?;
+    thread("broker-wait", &shared, move |shared| {
+        pending::serve(&shared.broker, &queued)
+    })?;
+    Ok(Supervisor { shared })
+}
+
+/// Starts a thread without rights, and waits until it is without.
+fn thread(
+    name: &str,
+    shared: &Arc<Shared>,
+    run: impl FnOnce(Arc<Shared>) -> Result<(), Errno> + Send + 'static,
+) -> Result<(), BrokerError> {
+    let shared = Arc::clone(shared);
+    let (ready, started) = channel();
+    Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            let deprived = task::own_umask()
+                .map_err(std::io::Error::from)
+                .and_then(|()| prctl::drop_capabilities(prctl::Left::Nothing));
+            let go = deprived.is_ok();
+            // The receiver waits for exactly this.
+            let _sent = ready.send(deprived);
+            if go {
+                let fuse = Fuse(&shared);
+                if run(Arc::clone(&shared)).is_err() {
+                    shared.fail();
+                }
+                drop(fuse);
+            }
+        })
+        .map_err(BrokerError::Worker)?;
+    match started.recv() {
+        Ok(deprived) => deprived.map_err(BrokerError::Worker),
+        Err(_) => Err(BrokerError::Worker(Errno::EAGAIN.into())),
+    }
+}
+
+fn worker(shared: &Arc<Shared>) -> Result<(), BrokerError> {
+    let index = {
+        let mut lead = shared.lead();
+        let index = lead.workers;
+        lead.workers += 1;
+        index
+    };
+    thread("broker", shared, move |shared| work(&shared, index))
+}
+
+/// One worker's life.
+fn work(shared: &Shared, index: usize) -> Result<(), Errno> {
+    let mut buffers = Buffers::new()?;
+    let listener = shared.broker.listener.as_fd();
+    let progress = shared.progress.get(index).ok_or(Errno::EAGAIN)?;
+    while lead(shared, index) {
+        match notify::receive(listener, &mut buffers) {
+            Ok(request) => {
+                // Either the watchdog sees this before it falls asleep, or this sees that it sleeps.
+                progress.fetch_add(1, Ordering::SeqCst);
+                if shared.asleep.load(Ordering::SeqCst) {
+                    shared.wake_watchdog();
+                }
+                handle(shared, &mut buffers, &request);
+                progress.fetch_add(1, Ordering::SeqCst);
+            }
+            Err(Errno::EINTR) => {}
+            Err(Errno::ENOENT) if !is_over(shared)? => {}
+            Err(Errno::ENOENT) => {
+                let mut lead = shared.lead();
+                lead.over = true;
+                lead.leader = None;
+                shared.vacant.notify_all();
+                shared.active.notify_all();
+                return Ok(());
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Nobody is left who could call (POLLHUP, seccomp_unotify(2)).
+fn is_over(shared: &Shared) -> Result<bool, Errno> {
+    let [seen] = poll([shared.broker.listener.as_fd()], Some(Duration::ZERO))
+        .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))?;
+    Ok(seen.hung_up)
+}
+
+/// Returns as the leader, or with false when it is over.
+fn lead(shared: &Shared, index: usize) -> bool {
+    let mut lead = shared.lead();
+    if lead.leader == Some(index) {
+        return !lead.over;
+    }
+    lead.followers += 1;
+    while lead.leader.is_some() && !lead.over {
+        lead = shared
+            .vacant
+            .wait(lead)
+            .unwrap_or_else(PoisonError::into_inner);
+    }
+    lead.followers -= 1;
+    lead.leader = Some(index);
+    !lead.over
+}
+
+/// Replaces a leader that is held up.
+fn watch(shared: &Arc<Shared>) {
+    let mut last = None;
+    let mut since = Instant::now();
+    loop {
+        let mut lead = shared.lead();
+        let busy = |seen: Option<(usize, u64)>| seen.is_some_and(|(_, progress)| progress % 2 == 1);
+        if since.elapsed() > QUIET && !busy(last) {
+            shared.asleep.store(true, Ordering::SeqCst);
+            while shared.asleep.load(Ordering::SeqCst) && shared.seen(&lead) == last && !lead.over {
+                lead = shared
+                    .active
+                    .wait(lead)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+            shared.asleep.store(false, Ordering::SeqCst);
+        } else {
+            let waited = shared.active.wait_timeout(lead, PATIENCE);
+            lead = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if lead.over {
+            return;
+        }
+        let now = shared.seen(&lead);
+        if now != last {
+            last = now;
+            since = Instant::now();
+        } else if busy(now) && since.elapsed() >= PATIENCE {
+            replace(shared, lead);
+            since = Instant::now();
+        }
+    }
+}
+
+fn replace(shared: &Arc<Shared>, mut lead: MutexGuard<'_, Lead>) {
+    let nobody = lead.followers == 0;
+    if nobody && lead.workers >= MOST {
+        return;
+    }
+    lead.leader = None;
+    drop(lead);
+    // A worker that cannot be made is no failure: somebody will come back.
+    if nobody && worker(shared).is_err() {
+        let mut lead = shared.lead();
+        lead.workers = lead.workers.saturating_sub(1);
+    }
+    shared.vacant.notify_one();
+}
+
+fn handle(shared: &Shared, buffers: &mut Buffers, request: &Request) {
+    let broker = &shared.broker;
+    let listener = broker.listener.as_fd();
+    let turn = Turn::new(broker, Caller::new(listener, request), request);
+    let answer = match Call::from_number(request.number) {
+        // Only calls of the table are sent here.
+        None => Answer::Error(Errno::ENOSYS),
+        Some(call) => match turn.take(call) {
+            Ok(Outcome::Value(value)) => Answer::Value(value),
+            Ok(Outcome::Continue) => Answer::Continue,
+            Ok(Outcome::Give {
+                file,
+                close_on_exec,
+            }) => {
+                let given = notify::add_descriptor(
+                    listener,
+                    request.id,
+                    file.as_fd(),
+                    close_on_exec,
+                    false,
+                );
+                // Before the caller goes on: it may execute the file (ETXTBSY) or lock it (P4).
+                drop(file);
+                match given {
+                    Ok(number) => Answer::Value(i64::from(number)),
+                    Err(errno) => Answer::Error(errno),
+                }
+            }
+            Ok(Outcome::Later(waiting)) => {
+                let queued = Queued {
+                    id: request.id,
+                    waiting,
+                };
+                let queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+                if queue.send(queued).is_ok() {
+                    return;
+                }
+                Answer::Error(Errno::EINTR)
+            }
+            Err(errno) => Answer::Error(errno),
+        },
+    };
+    // Whatever was opened on the caller's behalf is closed by now.
+    drop(turn);
+    // ENOENT: the caller was killed meanwhile.
+    let _gone = notify::answer(listener, buffers, request.id, answer);
+}

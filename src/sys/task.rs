@@ -1,0 +1,45 @@
+//! What can be asked of, and done to, another thread by its number.
+
+use std::io;
+
+use nix::errno::Errno;
+
+/// The soft limit on file sizes of a thread (`RLIMIT_FSIZE`); `None` is no limit (prlimit(2)).
+pub fn file_size_limit(tid: i32) -> Result<Option<u64>, Errno> {
+    let mut limit = libc::rlimit64 {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: with a null new limit prlimit64 only writes one `struct rlimit64`, on this frame.
+    let r = unsafe { libc::prlimit64(tid, libc::RLIMIT_FSIZE, std::ptr::null(), &raw mut limit) };
+    Errno::result(r)?;
+    Ok((limit.rlim_cur != libc::RLIM64_INFINITY).then_some(limit.rlim_cur))
+}
+
+/// Sends a signal to one thread (tkill(2)).
+pub fn signal_thread(tid: i32, signal: i32) -> Result<(), Errno> {
+    // SAFETY: tkill takes two integers.
+    let r = unsafe { libc::syscall(libc::SYS_tkill, tid, signal) };
+    Errno::result(r).map(drop)
+}
+
+/// The calling thread gets its own working directory, root and umask (unshare(2), CLONE_FS).
+pub fn own_umask() -> Result<(), Errno> {
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_FS)
+}
+
+/// Sets the umask of the calling thread; see [`own_umask`].
+pub fn set_umask(mask: u32) {
+    // The permission bits fit every platform's mode_t.
+    let mask = libc::mode_t::try_from(mask & 0o777).unwrap_or(0o777);
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask));
+}
+
+/// Raises the soft limit of this process to its hard limit.
+pub fn raise_own_limit(resource: nix::sys::resource::Resource) -> io::Result<()> {
+    let (soft, hard) = nix::sys::resource::getrlimit(resource)?;
+    if soft < hard {
+        nix::sys::resource::setrlimit(resource, hard, hard)?;
+    }
+    Ok(())
+}
