@@ -191,6 +191,7 @@ fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
         ignored_signals: Vec::new(),
         unix_sockets: plan.fs_disabled,
         open_network: net == NetSetup::Host,
+        floor: None,
     }
 }
 
@@ -257,11 +258,15 @@ impl Args {
                 self.perms(*mode, 0o600);
                 self.content("--ro-bind-data", content, dst);
             }
-            Mount::Cover { dst, is_dir: false } => {
+            Mount::Cover {
+                dst, is_dir: false, ..
+            } => {
                 self.perms(0, 0o600);
                 self.content("--ro-bind-data", b"", dst);
             }
-            Mount::Cover { dst, is_dir: true } => {
+            Mount::Cover {
+                dst, is_dir: true, ..
+            } => {
                 self.perms(0, 0o755);
                 self.one("--tmpfs", dst);
                 self.one("--remount-ro", dst);

@@ -115,6 +115,17 @@ pub struct InnerPlan {
     pub unix_sockets: bool,
     /// AF_INET is the host's (`network.mode = "open"`).
     pub open_network: bool,
+    /// The command may write in these trees through the broker only; `None` runs without it.
+    pub floor: Option<Floor>,
+}
+
+/// The Landlock floor below the broker: what the command may do by itself, as guest paths (linux-engine.md §1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Floor {
+    /// Writable trees in which the command has no right to write, make, remove or move anything.
+    pub covered: Vec<PathBuf>,
+    /// Where it has all of them. Never at or above a covered tree: Landlock adds up the rules of all ancestors (P0).
+    pub exempt: Vec<PathBuf>,
 }
 
 /// How the network namespace of a run is made (D6).

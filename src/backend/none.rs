@@ -35,6 +35,7 @@ pub fn direct(argv: Vec<OsString>, env: Vec<(OsString, OsString)>, cwd: PathBuf)
             ignored_signals: Vec::new(),
             unix_sockets: true,
             open_network: true,
+            floor: None,
         },
         premounts: Vec::new(),
     }

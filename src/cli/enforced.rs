@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use super::engine::Chosen;
 use crate::plan::Plan;
 use crate::policy::NetworkMode;
-use crate::session::Enforced;
+use crate::session::{Brokered, Enforced, Reads};
 
 /// `engine=bwrap-0.8.0 fs=mounts(not-yet=absent-names) net=proxy userns pid …`, word by word.
 pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
@@ -14,16 +14,26 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
         out.extend(["fs=none", "net=none", "env"].map(str::to_owned));
         return out;
     }
-    let fs = match (plan.fs_disabled, &plan.broker) {
-        (true, _) => "disabled",
-        (false, Some(_)) => "mounts+broker",
-        (false, None) => "mounts",
+    let fs = if plan.fs_disabled {
+        "disabled"
+    } else {
+        "mounts"
+    };
+    let broker = match e.broker {
+        None => "",
+        Some(Brokered {
+            uninterrupted: true,
+        }) => "+broker",
+        // Before Linux 5.19 a signal may end a call that is being answered.
+        Some(Brokered {
+            uninterrupted: false,
+        }) => "+broker(interruptible)",
     };
     let gaps: Vec<&str> = plan.gaps.iter().map(|g| g.name).collect();
     out.push(if gaps.is_empty() {
-        format!("fs={fs}")
+        format!("fs={fs}{broker}")
     } else {
-        format!("fs={fs}(not-yet={})", gaps.join(","))
+        format!("fs={fs}{broker}(not-yet={})", gaps.join(","))
     });
     out.push(
         match plan.network.mode {
@@ -40,6 +50,15 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
         1 => "landlock=none(abi-1,reopening-not-closed)".to_owned(),
         n => format!("landlock={n}"),
     });
+    if let Some(reads) = e.reads {
+        out.push(
+            match reads {
+                Reads::Covers => "reads=covers",
+                Reads::Placeholders => "reads=placeholders(denials-not-reported)",
+            }
+            .to_owned(),
+        );
+    }
     out.push("env".to_owned());
     out
 }
@@ -57,7 +76,6 @@ pub(super) fn dropped(names: &[(OsString, &'static str)]) -> String {
 mod tests {
     use super::super::fixtures::plan;
     use super::*;
-    use crate::broker::plan::BrokerPlan;
     use crate::plan::Gap;
 
     #[test]
@@ -72,33 +90,35 @@ mod tests {
             engine: "bwrap-0.8.0".into(),
             landlock_abi: 7,
             net: None,
+            reads: Some(Reads::Covers),
+            broker: None,
         };
         assert_eq!(
             words(&p, &bwrap, &e).join(" "),
-            "engine=bwrap-0.8.0 fs=mounts(not-yet=absent-names) net=off userns pid no-new-privs seccomp landlock=7 env"
+            "engine=bwrap-0.8.0 fs=mounts(not-yet=absent-names) net=off userns pid no-new-privs seccomp landlock=7 reads=covers env"
         );
         p.gaps.clear();
-        p.broker = Some(BrokerPlan {
-            trees: Vec::new(),
-            exempt: Vec::new(),
-            served: Vec::new(),
-            rules: Vec::new(),
-            exceptions: Vec::new(),
-            git: true,
-        });
-        assert_eq!(
-            words(&p, &bwrap, &e).join(" "),
-            "engine=bwrap-0.8.0 fs=mounts+broker net=off userns pid no-new-privs seccomp landlock=7 env"
-        );
+        let broker = |uninterrupted| Enforced {
+            broker: Some(Brokered { uninterrupted }),
+            ..e.clone()
+        };
+        for (uninterrupted, words_of_it) in [
+            (true, " fs=mounts+broker net="),
+            (false, " fs=mounts+broker(interruptible) net="),
+        ] {
+            let line = words(&p, &bwrap, &broker(uninterrupted)).join(" ");
+            assert!(line.contains(words_of_it), "{line}");
+        }
         p.network.mode = NetworkMode::Open;
         p.fs_disabled = true;
         let old = Enforced {
             landlock_abi: 0,
+            reads: Some(Reads::Placeholders),
             ..e.clone()
         };
         assert_eq!(
             words(&p, &bwrap, &old).join(" "),
-            "engine=bwrap-0.8.0 fs=disabled net=open userns pid no-new-privs seccomp landlock=none env"
+            "engine=bwrap-0.8.0 fs=disabled net=open userns pid no-new-privs seccomp landlock=none reads=placeholders(denials-not-reported) env"
         );
         let none = Enforced {
             engine: "none".into(),

@@ -55,6 +55,7 @@ pub(super) fn inner() -> InnerPlan {
         ignored_signals: Vec::new(),
         unix_sockets: false,
         open_network: false,
+        floor: None,
     }
 }
 

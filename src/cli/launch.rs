@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
+use super::reads::Reads;
 use super::{Fault, diagnose, enforced, render, rooms};
 use nix::sys::signal::SigSet;
 
@@ -109,10 +110,12 @@ impl Launch<'_> {
                 Chosen::Bwrap(_) => plan.state_dirs.clone(),
                 Chosen::None(_) => Vec::new(),
             },
+            broker: None,
             on_listeners: Box::new(|doors| {
                 let sink: Arc<dyn Sink> = self.report.clone();
                 Ok(Box::new(ProxySet::start(self.proxies(doors)?, sink)?))
             }),
+            witness: Some(Arc::new(Reads::new(plan, self.report))),
             on_ready: Box::new(|e| {
                 stood.set(true);
                 self.announce_ready(chosen, e);

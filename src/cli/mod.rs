@@ -22,6 +22,7 @@ pub mod pages;
 mod parse;
 mod probe;
 mod profile;
+mod reads;
 mod render;
 mod rooms;
 mod run;

@@ -91,7 +91,9 @@ fn beside(
         listen: Vec::new(),
         keep_fds: args.keep_fd.clone(),
         state_dirs: Vec::new(),
+        broker: None,
         on_listeners: Box::new(|_| Ok(Box::new(()))),
+        witness: None,
         on_ready: Box::new(|e| {
             report.event(&Event::Ready {
                 state: State::Active,

@@ -194,6 +194,7 @@ mod tests {
         };
         i.premounts = vec![
             guest(Mount::Cover {
+                of: "/a b".into(),
                 dst: "/a b".into(),
                 is_dir: true,
             }),

@@ -104,6 +104,7 @@ mod tests {
                 dev: 1,
                 ino: 1,
                 uid,
+                gid: uid,
                 mode,
             })
         }

@@ -31,6 +31,8 @@ pub struct Meta {
     pub ino: u64,
     /// Owner.
     pub uid: u32,
+    /// Group.
+    pub gid: u32,
     /// Permission bits.
     pub mode: u32,
 }
@@ -127,6 +129,7 @@ fn meta_of(m: &std::fs::Metadata) -> Meta {
         dev: m.dev(),
         ino: m.ino(),
         uid: m.uid(),
+        gid: m.gid(),
         mode: m.mode() & 0o7777,
     }
 }
@@ -175,17 +178,21 @@ impl FakeFs {
         Self::default()
     }
 
-    /// Adds an entry, and its parents as directories of uid 0, mode 755.
+    /// Adds an entry, and its parents as directories of who owns the one above, mode 755.
     #[must_use]
     pub fn with(mut self, path: impl AsRef<Path>, entry: FakeEntry) -> Self {
         let path = path.as_ref().to_path_buf();
-        for a in path.ancestors().skip(1) {
-            self.entries
-                .entry(a.to_path_buf())
-                .or_insert(FakeEntry::Dir {
-                    uid: 0,
-                    mode: 0o755,
-                });
+        let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+        above.reverse();
+        let mut owner = 0;
+        for a in above {
+            let dir = FakeEntry::Dir {
+                uid: owner,
+                mode: 0o755,
+            };
+            if let FakeEntry::Dir { uid, .. } = self.entries.entry(a.to_path_buf()).or_insert(dir) {
+                owner = *uid;
+            }
         }
         self.entries.insert(path, entry);
         self
@@ -292,6 +299,8 @@ impl FsView for FakeFs {
             dev: 1,
             ino,
             uid,
+            // Everybody's group has the number of its only member.
+            gid: uid,
             mode,
         })
     }

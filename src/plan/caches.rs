@@ -29,7 +29,7 @@ pub struct CacheUse {
     pub name: String,
     /// Guest path of the writable directory.
     pub at: PathBuf,
-    /// `overlay`, `redirect`, `temporary` or `shared`.
+    /// `overlay`, `empty`, `redirect`, `temporary` or `shared`.
     pub how: &'static str,
 }
 
@@ -63,6 +63,8 @@ pub(super) struct CachePlan {
     pub(super) env: Vec<(OsString, OsString)>,
     /// State directories to create.
     pub(super) state_dirs: Vec<PathBuf>,
+    /// Caches whose private copy starts empty.
+    foreign: Vec<PathBuf>,
     redirect: bool,
     /// ccbox can keep state of its own.
     kept: bool,
@@ -117,12 +119,21 @@ pub(super) fn state_can_be_kept(ctx: Ctx<'_>) -> bool {
     there.is_some_and(|dir| ctx.fs.can_create_in(dir))
 }
 
+/// A user namespace without privileges has one user and one group (user_namespaces(7)). overlayfs keeps the owner of a file it copies
+/// up, so a change to a file of anybody else fails with EOVERFLOW. What is true of the directory is most likely true of its content.
+fn foreign(ctx: Ctx<'_>, dir: &Path) -> bool {
+    ctx.fs
+        .meta(dir)
+        .is_some_and(|m| m.uid != ctx.host.uid || m.gid != ctx.host.gid)
+}
+
 impl CachePlan {
     pub(super) fn new(ctx: Ctx<'_>) -> Self {
         Self {
             uses: Vec::new(),
             env: Vec::new(),
             state_dirs: Vec::new(),
+            foreign: Vec::new(),
             redirect: false,
             kept: state_can_be_kept(ctx),
         }
@@ -148,34 +159,52 @@ impl CachePlan {
         if read_only || denied || !shown {
             return;
         }
-        let node = match ctx.policy.fs.caches {
+        let (node, how) = match ctx.policy.fs.caches {
             Caches::None => return,
             Caches::Private if !self.kept => return,
-            Caches::Shared => Node::Host {
-                src: path.to_path_buf(),
-                rw: true,
-            },
+            Caches::Shared => {
+                let node = Node::Host {
+                    src: path.to_path_buf(),
+                    rw: true,
+                };
+                (node, "shared")
+            }
             Caches::Private => {
                 let store = store(ctx, name);
                 for sub in ["upper", "work", "plain", "merged"] {
                     self.state_dirs.push(store.join(sub));
                 }
-                Node::Overlay {
-                    store,
-                    lower: path.to_path_buf(),
+                if foreign(ctx, path) {
+                    self.foreign.push(path.to_path_buf());
+                    let src = store.join("plain");
+                    (Node::State { src }, "empty")
+                } else {
+                    let lower = path.to_path_buf();
+                    (Node::Overlay { store, lower }, "overlay")
                 }
             }
         };
         self.uses.push(CacheUse {
             name: name.to_owned(),
             at: path.to_path_buf(),
-            how: if matches!(node, Node::Overlay { .. }) {
-                "overlay"
-            } else {
-                "shared"
-            },
+            how,
         });
         tree.put(path, node);
+    }
+
+    /// What the user is told.
+    pub(super) fn notice(&self) -> Option<String> {
+        let list: Vec<String> = self
+            .foreign
+            .iter()
+            .map(|p| format!("`{}`", p.display()))
+            .collect();
+        (!list.is_empty()).then(|| {
+            format!(
+                "the private copy of {} starts empty: files of another user or group than this call's could not be changed in it",
+                list.join(", ")
+            )
+        })
     }
 
     /// After the sweep: tools whose directory is absent or not shown are sent to the private place.

@@ -148,6 +148,12 @@ pub fn exec(plan: &Plan, path: &Path) -> Answer {
     read(plan, path)
 }
 
+/// The rule that hides `path`, of those that hide.
+#[must_use]
+pub fn hiding<'a>(rules: &'a [BookRule], path: &Path) -> Option<&'a BookRule> {
+    deepest(rules, path, &[Effect::Hide])
+}
+
 fn words(allowed: bool, rule: &str) -> Answer {
     Answer {
         allowed,
@@ -172,8 +178,16 @@ fn holds(plan: &Plan, path: &Path) -> bool {
 
 /// The deepest rule with one of the effects that covers `path`; of equals the strongest, which the book lists first.
 fn by_rule(plan: &Plan, path: &Path, allowed: bool, effects: &[Effect]) -> Option<Answer> {
+    deepest(&plan.rules.rules, path, effects).map(|r| Answer {
+        allowed,
+        rule: format!("{} ({})", r.rule, place(&r.origin)),
+        origin: Some(r.origin.clone()),
+    })
+}
+
+fn deepest<'a>(rules: &'a [BookRule], path: &Path, effects: &[Effect]) -> Option<&'a BookRule> {
     let mut best: Option<&BookRule> = None;
-    for rule in &plan.rules.rules {
+    for rule in rules {
         let fits = effects.contains(&rule.effect) && path.starts_with(&rule.path);
         let deeper =
             best.is_none_or(|b| super::paths::depth(&rule.path) > super::paths::depth(&b.path));
@@ -181,9 +195,5 @@ fn by_rule(plan: &Plan, path: &Path, allowed: bool, effects: &[Effect]) -> Optio
             best = Some(rule);
         }
     }
-    best.map(|r| Answer {
-        allowed,
-        rule: format!("{} ({})", r.rule, place(&r.origin)),
-        origin: Some(r.origin.clone()),
-    })
+    best
 }

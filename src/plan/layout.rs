@@ -117,7 +117,7 @@ fn visit(ctx: Ctx<'_>, rules: &Rules, tree: &mut Tree, path: &Path) {
     let granted = match rules.read(path) {
         ReadVerdict::Hidden(_) => {
             if own_piece || is_masked_kernel_file(path, &shown) {
-                hide(tree, path, kind);
+                hide(tree, path, path, kind);
             }
             return;
         }
@@ -160,11 +160,12 @@ fn is_masked_kernel_file(path: &Path, shown: &Shown) -> bool {
     matches!(shown, Shown::Kernel) && path.starts_with("/proc")
 }
 
-fn hide(tree: &mut Tree, path: &Path, kind: Kind) {
+fn hide(tree: &mut Tree, path: &Path, of: &Path, kind: Kind) {
     tree.drop_host_below(path);
     tree.put(
         path,
         Node::Cover {
+            of: of.to_path_buf(),
             is_dir: kind == Kind::Dir,
         },
     );
@@ -245,7 +246,7 @@ fn elsewhere(
             rules.read_through(path, Some(grant)),
             ReadVerdict::Hidden(_)
         ) {
-            hide(tree, &inside, kind);
+            hide(tree, &inside, path, kind);
             continue;
         }
         let wanted = rules.write_through(path, Some(grant)).is_ok();
@@ -398,7 +399,7 @@ fn mount_points(ctx: Ctx<'_>, tree: &Tree, made: &[PathBuf]) -> Result<(), PlanE
         let wanted_dir = match node {
             Node::Host { src, .. } => ctx.fs.meta(src).map(|m| m.kind == Kind::Dir),
             Node::Data { .. } | Node::File { .. } => Some(false),
-            Node::Cover { is_dir } => Some(*is_dir),
+            Node::Cover { is_dir, .. } => Some(*is_dir),
             Node::Overlay { .. }
             | Node::State { .. }
             | Node::Tmpfs { .. }

@@ -44,6 +44,7 @@ use crate::policy::egress::EgressPolicy;
 use crate::policy::{Mode, NetworkMode, Origin, View};
 
 pub use caches::CacheUse;
+pub use check::hiding;
 pub use paths::real_path;
 pub use rules::place;
 pub use view::NESTING_MARK;
@@ -126,6 +127,8 @@ pub enum Mount {
     },
     /// Hides a file or directory: mode-000 placeholder, read-only, nosuid, nodev, noexec (semantics 26).
     Cover {
+        /// Host path of the hidden object.
+        of: PathBuf,
         /// Guest path of the hidden object.
         dst: PathBuf,
         /// A directory is hidden by a directory.

@@ -71,7 +71,7 @@ pub(super) fn emit(tree: &Tree) -> Vec<Mount> {
                 mode: *mode,
             }),
             // A hidden directory with something shown inside can be passed through, but neither listed nor written.
-            Node::Cover { is_dir: true } if tree.holds_nodes(path) => {
+            Node::Cover { is_dir: true, .. } if tree.holds_nodes(path) => {
                 remounts.push(dst.clone());
                 mounts.push(Mount::Tmpfs {
                     dst,
@@ -79,7 +79,8 @@ pub(super) fn emit(tree: &Tree) -> Vec<Mount> {
                     size: None,
                 });
             }
-            Node::Cover { is_dir } => mounts.push(Mount::Cover {
+            Node::Cover { of, is_dir } => mounts.push(Mount::Cover {
+                of: of.clone(),
                 dst,
                 is_dir: *is_dir,
             }),

@@ -141,6 +141,7 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
     visible_cwd(ctx, &rules, &layout.tree)?;
     notices.extend(layout::unheld(&rules));
     notices.extend(hidden_arguments(ctx, argv, &layout.tree));
+    notices.extend(layout.caches.notice());
     let mut state_dirs = layout.caches.state_dirs.clone();
     state_dirs.extend(layout.own_dirs.iter().cloned());
     let mounts = order::emit(&layout.tree);

@@ -68,6 +68,8 @@ pub(super) enum Node {
     },
     /// Hidden object.
     Cover {
+        /// Link-free host path.
+        of: PathBuf,
         /// Directory or file.
         is_dir: bool,
     },
@@ -275,14 +277,14 @@ impl Names for GuestNames<'_> {
             return match node {
                 Node::Host { src, .. } => self.fs.meta(src).map(|m| m.kind),
                 Node::Symlink { .. } => Some(Kind::Link),
-                Node::File { .. } | Node::Data { .. } | Node::Cover { is_dir: false } => {
+                Node::File { .. } | Node::Data { .. } | Node::Cover { is_dir: false, .. } => {
                     Some(Kind::File)
                 }
                 Node::Overlay { .. }
                 | Node::State { .. }
                 | Node::Tmpfs { .. }
                 | Node::Dir { .. }
-                | Node::Cover { is_dir: true }
+                | Node::Cover { is_dir: true, .. }
                 | Node::Dev
                 | Node::Proc => Some(Kind::Dir),
             };

@@ -1,9 +1,11 @@
-//! The seam to `session::harden`: system call filter for pid 1 and what it starts, Landlock domain for the command.
+//! The seam to `session::harden`: system call filters for pid 1 and for what it starts, Landlock domain for the command.
 
 use std::io;
 
-use super::harden::{self, FilterOptions};
+use super::harden::{self, DomainError, FilterOptions, Listener};
+use super::wire::{SetupFailure, Step};
 use crate::backend::InnerPlan;
+use crate::sys::bpf::Program;
 
 /// A Landlock domain, built but not entered.
 #[derive(Debug)]
@@ -14,10 +16,19 @@ pub(super) struct Domain {
 }
 
 /// Opens what the domain of the command needs, inside the finished mounts.
-pub(super) fn domain_prepare(plan: &InnerPlan) -> io::Result<Domain> {
-    harden::rebind_inputs(&plan.writable, &plan.moved, &plan.keep_fds).map_err(io::Error::other)?;
-    let built =
-        harden::Domain::prepare(&plan.writable, &plan.keep_fds).map_err(io::Error::other)?;
+pub(super) fn domain_prepare(plan: &InnerPlan) -> Result<Domain, SetupFailure> {
+    harden::rebind_inputs(&plan.writable, &plan.moved, &plan.keep_fds)
+        .map_err(|e| failed(Step::Domain, &e))?;
+    let built = match &plan.floor {
+        None => harden::Domain::prepare(&plan.writable, &plan.keep_fds),
+        Some(floor) => harden::Domain::prepare_floor(floor, plan.unix_sockets, &plan.keep_fds),
+    }
+    .map_err(|e| match e {
+        DomainError::Floor(e) => failed(Step::Floor, &e),
+        DomainError::Create(_) | DomainError::Grant { .. } | DomainError::Descriptor { .. } => {
+            failed(Step::Domain, &e)
+        }
+    })?;
     Ok(Domain {
         abi: built.abi(),
         built,
@@ -25,18 +36,35 @@ pub(super) fn domain_prepare(plan: &InnerPlan) -> io::Result<Domain> {
 }
 
 /// Installs the hardening filter on this process and what it starts.
-pub(super) fn filter(plan: &InnerPlan, domain: &Domain) -> io::Result<()> {
-    let program = harden::filter_program(FilterOptions {
+pub(super) fn filter(plan: &InnerPlan, domain: &Domain) -> Result<(), SetupFailure> {
+    program(plan, domain, false)
+        .and_then(|program| harden::install_filter(&program))
+        .map_err(|e| failed(Step::Filter, &e))
+}
+
+/// Installs the hardening filter that also traps to the broker.
+pub(super) fn trapping_filter(plan: &InnerPlan, domain: &Domain) -> Result<Listener, SetupFailure> {
+    let program = program(plan, domain, true).map_err(|e| failed(Step::Filter, &e))?;
+    harden::install_broker_filter(&program).map_err(|e| Step::Supervision.failed(&e, ""))
+}
+
+fn program(plan: &InnerPlan, domain: &Domain, broker: bool) -> io::Result<Program> {
+    harden::filter_program(FilterOptions {
         unix_sockets: plan.unix_sockets,
         open_network: plan.open_network,
         landlock_abi: domain.abi,
-        broker: false,
+        broker,
     })
-    .map_err(io::Error::other)?;
-    harden::install_filter(&program)
+    .map_err(io::Error::other)
 }
 
-/// Enters the domain, for this process and what it starts.
-pub(super) fn domain_apply(domain: &Domain) -> io::Result<()> {
-    domain.built.apply().map_err(io::Error::other)
+/// Enters the domain, for this process and what it starts, and sees that its floor holds.
+pub(super) fn domain_apply(domain: &Domain) -> Result<(), SetupFailure> {
+    domain.built.apply().map_err(|e| failed(Step::Domain, &e))?;
+    domain.built.prove().map_err(|e| failed(Step::Floor, &e))
+}
+
+/// The words of the error are the object: they name it.
+fn failed(step: Step, error: &dyn std::error::Error) -> SetupFailure {
+    step.failed(&io::Error::other(""), error.to_string())
 }

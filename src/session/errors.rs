@@ -9,6 +9,7 @@ use super::SessionError;
 use super::diagnose;
 use super::wire::{SetupFailure, Step};
 use crate::backend::NetSetup;
+use crate::broker::supervise::BrokerError;
 
 /// A resource of ccbox itself: descriptors, memory, processes.
 #[allow(clippy::needless_pass_by_value)] // for map_err
@@ -20,6 +21,12 @@ pub(super) fn resources(error: io::Error) -> SessionError {
         _ => None,
     };
     failed
+}
+
+/// The supervisor did not start.
+#[allow(clippy::needless_pass_by_value)] // for map_err
+pub(super) fn supervisor(error: BrokerError) -> SessionError {
+    SessionError::new(format!("cannot hold the write rules: {error}"))
 }
 
 /// The proxies did not start.
@@ -87,6 +94,8 @@ pub(super) fn describe(failure: &SetupFailure, net: Option<NetSetup>) -> Session
         Step::Pin => format!("cannot verify `{object}` in the sandbox: {why}"),
         Step::Attributes => format!("cannot set process attributes in the sandbox: {why}"),
         Step::Domain => format!("cannot build the Landlock domain: {object}"),
+        Step::Floor => format!("cannot hold the write rules: {object}"),
+        Step::Supervision => return unsupervised(errno),
         Step::Filter => format!("cannot install the system call filter: {object}"),
         Step::WorkingDirectory => {
             format!("cannot enter the working directory `{object}` in the sandbox: {why}")
@@ -110,6 +119,23 @@ pub(super) fn describe(failure: &SetupFailure, net: Option<NetSetup>) -> Session
         error.retry = net.and_then(|net| retry(failure.errno, net));
     }
     error
+}
+
+/// The filter that traps was refused.
+fn unsupervised(errno: Errno) -> SessionError {
+    let why = if errno == Errno::EBUSY {
+        "this process is already inside a sandbox that traps system calls"
+    } else if errno == Errno::EINVAL || errno == Errno::ENOSYS {
+        "the kernel has no seccomp user notification (Linux 5.0), or a container hides it"
+    } else {
+        errno.desc()
+    };
+    SessionError::new(format!("cannot hold the write rules: {why}"))
+}
+
+/// The supervisor ended while it was needed: whatever traps from here on would be refused for ever.
+pub(super) fn unanswered() -> SessionError {
+    SessionError::new("the supervisor of the write rules ended before the command did")
 }
 
 /// Whether letting bubblewrap make the network namespace is worth a try.

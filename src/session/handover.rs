@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::InnerPlan;
+use crate::backend::{Floor, InnerPlan};
 use crate::sys::fds;
 use crate::sys::signals::SignalSet;
 
@@ -19,6 +19,8 @@ use crate::sys::signals::SignalSet;
 pub(super) struct Facts {
     /// Number of the control socket.
     pub(super) control: RawFd,
+    /// Number of the socket the command's process hands its filter's listener over on, with a floor.
+    pub(super) door: Option<RawFd>,
     /// Number of the caller's standard error.
     pub(super) stderr: RawFd,
     /// The caller's signal mask.
@@ -42,6 +44,15 @@ struct Bytes {
     ignored_signals: Vec<i32>,
     unix_sockets: bool,
     open_network: bool,
+    floor: Option<[Vec<OsString>; 2]>,
+}
+
+fn texts(paths: Vec<PathBuf>) -> Vec<OsString> {
+    paths.into_iter().map(Into::into).collect()
+}
+
+fn paths(texts: Vec<OsString>) -> Vec<PathBuf> {
+    texts.into_iter().map(Into::into).collect()
 }
 
 /// Packs plan and facts.
@@ -56,7 +67,7 @@ pub(super) fn pack(plan: InnerPlan, facts: Facts) -> io::Result<Vec<u8>> {
             .into_iter()
             .map(|(path, dev, ino)| (path.into(), dev, ino))
             .collect(),
-        writable: plan.writable.into_iter().map(Into::into).collect(),
+        writable: texts(plan.writable),
         moved: plan
             .moved
             .into_iter()
@@ -68,6 +79,9 @@ pub(super) fn pack(plan: InnerPlan, facts: Facts) -> io::Result<Vec<u8>> {
         ignored_signals: plan.ignored_signals,
         unix_sockets: plan.unix_sockets,
         open_network: plan.open_network,
+        floor: plan
+            .floor
+            .map(|floor| [floor.covered, floor.exempt].map(texts)),
     };
     postcard::to_stdvec(&bytes).map_err(io::Error::other)
 }
@@ -84,7 +98,7 @@ pub(super) fn unpack(bytes: &[u8]) -> io::Result<(InnerPlan, Facts)> {
             .into_iter()
             .map(|(path, dev, ino)| (PathBuf::from(path), dev, ino))
             .collect(),
-        writable: bytes.writable.into_iter().map(Into::into).collect(),
+        writable: paths(bytes.writable),
         moved: bytes
             .moved
             .into_iter()
@@ -96,6 +110,10 @@ pub(super) fn unpack(bytes: &[u8]) -> io::Result<(InnerPlan, Facts)> {
         ignored_signals: bytes.ignored_signals,
         unix_sockets: bytes.unix_sockets,
         open_network: bytes.open_network,
+        floor: bytes.floor.map(|paths| {
+            let [covered, exempt] = paths.map(self::paths);
+            Floor { covered, exempt }
+        }),
     };
     Ok((plan, bytes.facts))
 }
@@ -122,16 +140,21 @@ mod tests {
             cwd: odd.clone().into(),
             pins: vec![(odd.clone().into(), 7, u64::MAX)],
             writable: vec![odd.clone().into()],
-            moved: vec![("/b".into(), odd.into())],
+            moved: vec![("/b".into(), odd.clone().into())],
             keep_fds: vec![3, 9],
             confine: true,
             listen: vec![3128],
             ignored_signals: vec![1],
             unix_sockets: false,
             open_network: true,
+            floor: Some(Floor {
+                covered: vec![odd.clone().into()],
+                exempt: vec!["/tmp".into(), odd.clone().into()],
+            }),
         };
         let facts = Facts {
             control: 5,
+            door: Some(8),
             stderr: 6,
             mask: [1, 64].into_iter().collect(),
             listen_pid: true,

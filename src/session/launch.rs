@@ -52,6 +52,7 @@ fn direct(invocation: &Invocation, launch: &Launch<'_>) -> Result<Live, SessionE
     let (ours, theirs) = fds::packet_pair().map_err(errors::resources)?;
     let facts = Facts {
         control: theirs.as_raw_fd(),
+        door: None,
         stderr: 2,
         mask: launch.mask,
         listen_pid: launch.inherited.listen,
@@ -61,6 +62,7 @@ fn direct(invocation: &Invocation, launch: &Launch<'_>) -> Result<Live, SessionE
         Forked::Parent(pid) => Ok(Live {
             child: pid,
             control: Some(ours),
+            door: None,
             lifeline: None,
             orphans: Some(orphans),
             engine_stderr: None,
@@ -82,6 +84,11 @@ fn engine(
 ) -> Result<Live, SessionError> {
     let (ours, theirs) = fds::packet_pair().map_err(errors::resources)?;
     let (lifeline, watched) = fds::packet_pair().map_err(errors::resources)?;
+    let (door, far_door) = match &invocation.inner.floor {
+        Some(_) => fds::packet_pair().map(|(near, far)| (Some(near), Some(far))),
+        None => Ok((None, None)),
+    }
+    .map_err(errors::resources)?;
     let exe = fds::self_executable().map_err(errors::resources)?;
     let caller_stderr = fds::duplicate(io::stderr()).map_err(errors::resources)?;
     let engine_stderr = fds::memory_file(c"engine-stderr", b"").map_err(errors::resources)?;
@@ -91,6 +98,7 @@ fn engine(
     let options = fds::memory_file(c"arguments", &rendered.options).map_err(errors::resources)?;
     let facts = Facts {
         control: theirs.as_raw_fd(),
+        door: far_door.as_ref().map(AsRawFd::as_raw_fd),
         stderr: caller_stderr.as_raw_fd(),
         mask: launch.mask,
         listen_pid: launch.inherited.listen,
@@ -103,6 +111,7 @@ fn engine(
     let mut inherit: Vec<RawFd> = [&theirs, &exe, &caller_stderr, &options, &handover]
         .into_iter()
         .chain(&rendered.data)
+        .chain(&far_door)
         .map(AsRawFd::as_raw_fd)
         .collect();
     inherit.extend(&launch.inherited.keep);
@@ -127,13 +136,14 @@ fn engine(
                 return Ok(Live {
                     child: pid,
                     control: Some(ours),
+                    door,
                     lifeline: None,
                     orphans: None,
                     engine_stderr: Some(engine_stderr),
                 });
             }
             Ok(Forked::Child) => {
-                drop((ours, lifeline));
+                drop((ours, door, lifeline));
                 // Without process ids in common: the parent's end of the control socket tells.
                 stage.run(|| prestage::open(&theirs))
             }
@@ -149,12 +159,13 @@ fn engine(
         Forked::Parent(pid) => Ok(Live {
             child: pid,
             control: Some(ours),
+            door,
             lifeline: Some(lifeline),
             orphans: Some(orphans),
             engine_stderr: Some(engine_stderr),
         }),
         Forked::Child => {
-            drop((ours, lifeline));
+            drop((ours, door, lifeline));
             prestage::guard(&stage, &watched)
         }
     }

@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 use nix::unistd::Pid;
 
 use super::caller::{DefaultAction, Signals, Terminal, default_action};
+use super::covers::{Covered, Covers, Witness};
 use super::errors;
 use super::peers::Peers;
+use super::supervision::Supervision;
 use super::wire::{self, Order, Report};
-use super::{Doors, Enforced, OnListeners, Outcome, SessionError};
+use super::{BrokerSetup, Doors, Enforced, OnListeners, Outcome, Reads, SessionError};
 use crate::backend::NetSetup;
 use crate::sys::process::{self, WaitFor, wait};
 use crate::sys::{fds, prctl, signals};
@@ -29,6 +31,8 @@ const ENGINE_WORDS: u64 = 2048;
 pub(super) struct Live {
     pub(super) child: Pid,
     pub(super) control: Option<OwnedFd>,
+    /// Where the command's process hands its listener over, with a floor.
+    pub(super) door: Option<OwnedFd>,
     /// Of a guard: each side sees here that the other is gone.
     pub(super) lifeline: Option<OwnedFd>,
     /// `child` is a guard or keeper, which cleans up when it ends; these are left if it was killed. Without, `child` is
@@ -72,6 +76,10 @@ impl Orphans {
 pub(super) struct Hooks<'a> {
     pub(super) on_listeners: OnListeners<'a>,
     pub(super) on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
+    /// What the pre-stage hides.
+    pub(super) covered: Vec<Covered>,
+    pub(super) witness: Option<Arc<dyn Witness>>,
+    pub(super) broker: Option<BrokerSetup>,
     pub(super) enforced: Enforced,
 }
 
@@ -81,7 +89,7 @@ impl Live {
         mut self,
         signals: &Signals,
         terminal: Option<Terminal>,
-        hooks: Hooks<'_>,
+        mut hooks: Hooks<'_>,
     ) -> Result<Outcome, SessionError> {
         let control = self
             .control
@@ -97,21 +105,25 @@ impl Live {
             started: false,
             stops: 0,
             served: None,
+            supervision: Supervision::new(self.door.take(), hooks.broker.take()),
             net: hooks.enforced.net,
+            covers: None,
         };
         let end = watch.until_end(hooks);
         let (terminal, started, net) = (watch.terminal.take(), watch.started, watch.net);
-        let served = watch.served.take();
+        let (served, supervision) = (watch.served.take(), std::mem::take(&mut watch.supervision));
+        let unanswered = supervision.has_failed();
         drop(control);
         self.finish();
-        // Only now, so that the proxies serve as long as there is anybody to be served.
-        drop(served);
+        // Only now, so that proxies and broker serve as long as there is anybody to be served.
+        drop((served, supervision));
         if let Some(terminal) = terminal {
             terminal.hand_back();
         }
         match end? {
             End::Outcome(outcome) => Ok(outcome),
             End::Failed(failure) => Err(errors::describe(&failure, net)),
+            End::Silence if unanswered => Err(errors::unanswered()),
             End::Silence if started => Err(errors::lost("it was killed from outside")),
             End::Silence => Err(errors::engine_failed(&self.engine_words(), net)),
         }
@@ -175,7 +187,11 @@ struct Watch<'a> {
     stops: u32,
     /// What serves the listeners, kept for the length of the run.
     served: Option<Box<dyn Any>>,
+    /// Supervision by the broker.
+    supervision: Supervision,
     net: Option<NetSetup>,
+    /// What answers for hidden objects.
+    covers: Option<Covers>,
     /// What ccbox started.
     child: Pid,
 }
@@ -184,19 +200,30 @@ impl Watch<'_> {
     fn until_end(&mut self, hooks: Hooks<'_>) -> Result<End, SessionError> {
         let mut on_listeners = Some(hooks.on_listeners);
         let mut ready = Some((hooks.on_ready, hooks.enforced));
+        let (covered, witness) = (hooks.covered, hooks.witness);
+        let mut stands = false;
         loop {
             let timeout = self
                 .deadline
                 .map(|d| d.saturating_duration_since(Instant::now()));
-            let [report, signal, guard] = fds::poll(
+            // The control socket in the place of what is not there changes nothing.
+            let control = self.control.as_fd();
+            let device = self.covers.as_ref().and_then(Covers::device);
+            let [report, signal, guard, door, asked] = fds::poll(
                 [
-                    self.control.as_fd(),
+                    control,
                     self.signals.as_fd(),
-                    self.lifeline.unwrap_or(self.control).as_fd(),
+                    self.lifeline.map_or(control, AsFd::as_fd),
+                    self.supervision.door().unwrap_or(control),
+                    device.unwrap_or(control),
                 ],
                 timeout,
             )
             .map_err(errors::resources)?;
+            let asked = device.is_some() && asked.readable;
+            if let Some(covers) = self.covers.as_mut().filter(|_| asked) {
+                covers.step();
+            }
             if signal.readable {
                 while let Some(n) = self.signals.next().map_err(errors::resources)? {
                     if let Some(end) = self.signal(n) {
@@ -211,9 +238,16 @@ impl Watch<'_> {
                         crate::exit::reason(&e)
                     ))
                 })?;
-                let Some((report, passed)) = heard else {
+                let Some((report, mut passed)) = heard else {
                     return Ok(End::Silence);
                 };
+                if report == Report::Covers
+                    && let Some(device) = passed.pop()
+                {
+                    let (list, witness) = (covered.clone(), witness.clone());
+                    let top = self.child.as_raw();
+                    self.covers = Some(Covers::new(device, list, top, witness));
+                }
                 if !passed.is_empty()
                     && let Some(serve) = on_listeners.take()
                 {
@@ -224,15 +258,22 @@ impl Watch<'_> {
                     self.served = Some(serve(doors).map_err(errors::proxies)?);
                 }
                 match report {
-                    Report::Listeners | Report::Continued => {}
+                    Report::Covers | Report::Listeners | Report::Continued => {}
                     Report::Failed(failure) => return Ok(End::Failed(failure)),
                     Report::Ready { landlock_abi } => {
-                        if let Some((on_ready, mut enforced)) = ready.take() {
+                        if let Some((_, enforced)) = &mut ready {
                             enforced.landlock_abi = landlock_abi;
-                            on_ready(&enforced);
+                            enforced.reads = (!covered.is_empty()).then_some(
+                                match self.covers.as_ref().and_then(Covers::device) {
+                                    Some(_) => Reads::Covers,
+                                    None => Reads::Placeholders,
+                                },
+                            );
                         }
-                        self.started = true;
-                        self.order(Order::Go);
+                        stands = true;
+                    }
+                    Report::Exited(_) | Report::Signalled(_) if !self.started => {
+                        return Err(errors::lost("its first process was killed"));
                     }
                     Report::NotStarted(errno) => {
                         return Ok(End::Outcome(Outcome::NotStarted { errno }));
@@ -244,6 +285,23 @@ impl Watch<'_> {
             } else if guard.hung_up {
                 // Everything that was said before has been heard.
                 return Ok(End::Silence);
+            } else if door.readable && self.supervision.door().is_some() {
+                self.supervision.take(self.child)?;
+            }
+            if stands
+                && self.supervision.complete()
+                && let Some((on_ready, mut enforced)) = ready.take()
+            {
+                enforced.broker = self.supervision.broker();
+                on_ready(&enforced);
+                self.started = true;
+                match enforced.broker {
+                    Some(_) => self.supervision.permit(),
+                    None => self.order(Order::Go),
+                }
+                if let Some(covers) = &mut self.covers {
+                    covers.start_thread().map_err(errors::resources)?;
+                }
             }
             if self.deadline.is_some_and(|d| d <= Instant::now()) {
                 return Ok(End::Outcome(Outcome::Signalled(libc::SIGKILL)));

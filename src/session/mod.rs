@@ -2,6 +2,7 @@
 
 mod caller;
 mod confine;
+pub mod covers;
 pub mod diagnose;
 mod errors;
 pub mod fds;
@@ -16,6 +17,7 @@ mod peers;
 mod premounts;
 mod prestage;
 mod relay;
+mod supervision;
 mod wire;
 
 use std::any::Any;
@@ -31,6 +33,8 @@ use overlays::Layers;
 pub(crate) use overlays::remove as remove_tree;
 
 use crate::backend::{Engine, Invocation, NetSetup};
+use crate::broker::plan::BrokerPlan;
+use crate::broker::supervise::Sink;
 use crate::exit::Failure;
 use crate::proxy::Identify;
 use crate::sys;
@@ -58,6 +62,43 @@ pub struct Enforced {
     pub landlock_abi: i32,
     /// How the network was set up.
     pub net: Option<NetSetup>,
+    /// How what may not be read is hidden, where something is.
+    pub reads: Option<Reads>,
+    /// The creation broker, where the plan has write rules.
+    pub broker: Option<Brokered>,
+}
+
+/// What hides what may not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// Covers that tell of every refused read.
+    Covers,
+    /// Placeholders, which refuse in silence.
+    Placeholders,
+}
+
+/// How the creation broker of a run answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Brokered {
+    /// A signal never interrupts a call that is being answered (Linux 5.19).
+    pub uninterrupted: bool,
+}
+
+/// What the creation broker of a run works with.
+#[derive(Clone)]
+pub struct BrokerSetup {
+    /// The rules; the invocation has the floor that goes with them.
+    pub plan: Arc<BrokerPlan>,
+    /// Takes the refusals.
+    pub sink: Arc<dyn Sink>,
+}
+
+impl std::fmt::Debug for BrokerSetup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BrokerSetup")
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The listeners of the child's namespace, and who tells whose a connection to them is.
@@ -82,8 +123,12 @@ pub struct SessionConfig<'a> {
     pub keep_fds: Vec<i32>,
     /// Directories to create 0700 before anything starts.
     pub state_dirs: Vec<std::path::PathBuf>,
+    /// Answers what traps; with a floor in the invocation, and only then.
+    pub broker: Option<BrokerSetup>,
     /// Starts the proxies.
     pub on_listeners: OnListeners<'a>,
+    /// Told of refused reads, where something is hidden.
+    pub witness: Option<Arc<dyn covers::Witness>>,
     /// Called once the sandbox stands, just before the command starts.
     pub on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
 }
@@ -148,7 +193,10 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
         engine: engine_name(&invocation.engine),
         landlock_abi: 0,
         net: (invocation.engine != Engine::None).then_some(config.net),
+        reads: None,
+        broker: None,
     };
+    let covered = covers::hidden(&invocation.premounts);
     let launch = Launch {
         net: config.net,
         listen: &config.listen,
@@ -156,12 +204,21 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
         mask: signals.mask,
         ignored: signals.ignored,
     };
+    if invocation.inner.floor.is_some() != config.broker.is_some() {
+        // Without the other each would be a weaker sandbox than the plan's.
+        return Err(SessionError::new(
+            "cannot hold the write rules: floor and supervisor go together",
+        ));
+    }
     let live = launch::start(invocation, &launch)?;
     // Not before the fork: the id maps of the new user namespace are files of the process' owner.
     sys::prctl::set_dumpable(false).map_err(errors::resources)?;
     let hooks = Hooks {
         on_listeners: config.on_listeners,
         on_ready: config.on_ready,
+        covered,
+        witness: config.witness,
+        broker: config.broker,
         enforced,
     };
     live.run(&signals, terminal, hooks)

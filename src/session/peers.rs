@@ -39,33 +39,33 @@ impl Peers {
             .filter_map(|pid| table_of(pid).ok())
             .find_map(|text| inode_of(&text, peer))
     }
+}
 
-    /// `top` and everything below, the youngest last.
-    fn processes(&self) -> Vec<i32> {
-        let mut found = vec![self.top];
-        let mut at = 0;
-        while let Some(&pid) = found.get(at) {
-            at += 1;
-            let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
-                continue;
-            };
-            for task in tasks.flatten() {
-                let children = std::fs::read_to_string(task.path().join("children"));
-                found.extend(
-                    children
-                        .iter()
-                        .flat_map(|c| c.split_whitespace())
-                        .filter_map(|c| c.parse::<i32>().ok()),
-                );
-            }
+/// `top` and everything below, the youngest last.
+pub(super) fn below(top: i32) -> Vec<i32> {
+    let mut found = vec![top];
+    let mut at = 0;
+    while let Some(&pid) = found.get(at) {
+        at += 1;
+        let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+            continue;
+        };
+        for task in tasks.flatten() {
+            let children = std::fs::read_to_string(task.path().join("children"));
+            found.extend(
+                children
+                    .iter()
+                    .flat_map(|c| c.split_whitespace())
+                    .filter_map(|c| c.parse::<i32>().ok()),
+            );
         }
-        found
     }
+    found
 }
 
 impl Identify for Peers {
     fn process(&self, peer: SocketAddr) -> Option<Process> {
-        let processes = self.processes();
+        let processes = below(self.top);
         let inode = Self::inode(&processes, peer)?;
         let wanted = PathBuf::from(format!("socket:[{inode}]"));
         let mut left = DESCRIPTORS;

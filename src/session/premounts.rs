@@ -5,6 +5,9 @@
 //! reading the mount table for each mount. The engine's mount namespace belongs to another user namespace than this one, so everything
 //! made here is locked in there: no flag can be cleared and nothing be taken off (mount_namespaces(7)).
 //!
+//! What is hidden is covered by nodes of a FUSE file system that ccbox serves (`covers`), where the device can be had, else by placeholders
+//! that nobody may open: those refuse as well, but nobody hears of it.
+//!
 //! Each place is opened inside the new tree without following a link and mounted on by descriptor. A place that has gone, or has become
 //! a link since the plan was made, ends the run. Nothing is ever created on a file system of the host.
 
@@ -18,11 +21,12 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fstat, mkdirat};
 use nix::unistd::symlinkat;
 
-use super::wire::{SetupFailure, Step};
+use super::covers;
+use super::wire::{self, Report, SetupFailure, Step};
 use crate::backend::{Mount, OverlayMount, PreMount, STAGE};
 use crate::sys::fds::{self, Kind};
 use crate::sys::mounts::{self, Reach, Without, Workshop};
-use crate::sys::namespaces;
+use crate::sys::{fuse, namespaces};
 
 /// What a directory made on the way to a place permits.
 const PASSABLE: Mode = Mode::from_bits_truncate(0o755);
@@ -41,13 +45,21 @@ const LINKS: [(&str, &str); 6] = [
 ];
 const NO_SETUID_NO_DEVICES: Without = Without::SETUID.and(Without::DEVICES);
 
-/// Makes them all, in order.
-pub(super) fn make(all: &[PreMount]) -> Result<(), SetupFailure> {
+/// Makes them all, in order. `control` takes the covers' device to ccbox.
+pub(super) fn make(
+    all: &[PreMount],
+    control: &OwnedFd,
+    ids: (u32, u32),
+) -> Result<(), SetupFailure> {
     if all.is_empty() {
         return Ok(());
     }
     let private = |e: io::Error| Step::PrivateMounts.failed(&e, "");
     namespaces::make_mounts_private().map_err(private)?;
+    // First, so that ccbox is at it by the time the nodes are needed.
+    let hides = all.iter().any(|m| cover_kind(m).is_some());
+    let served = hides.then(|| Served::begin(control, ids)).transpose();
+    let served = served.map_err(|e| Step::Cover.failed(&e, ""))?.flatten();
     for mount in all {
         if let PreMount::Overlay(o) = mount {
             overlay(o).map_err(|e| Step::Overlay.failed(&e, &o.at))?;
@@ -59,7 +71,7 @@ pub(super) fn make(all: &[PreMount]) -> Result<(), SetupFailure> {
     }
     // Modes are meant as they are written.
     let caller = nix::sys::stat::umask(Mode::empty());
-    let made = build(&guest);
+    let made = build(&guest, served);
     nix::sys::stat::umask(caller);
     made
 }
@@ -87,22 +99,21 @@ enum Taken {
     Devices(Vec<(&'static str, OwnedFd)>),
 }
 
-fn build(all: &[&PreMount]) -> Result<(), SetupFailure> {
+fn build(all: &[&PreMount], served: Option<Served>) -> Result<(), SetupFailure> {
     let workshop = |e: io::Error| Step::Cover.failed(&e, "");
     let mut taken = Vec::with_capacity(all.len());
     for mount in all {
         taken.push(take(mount)?);
     }
     let stage = fds::open_no_links(Path::new(STAGE)).map_err(workshop)?;
-    let pieces = Pieces::make(stage.as_fd(), all).map_err(workshop)?;
+    let (pieces, top) = Pieces::make(stage, all, served).map_err(workshop)?;
     let mut todo = all.iter().zip(taken).peekable();
     let root = match todo.next_if(|(mount, _)| is_root(mount)) {
         Some((_, Taken::Tree(tree))) => tree,
         _ => tmpfs(PASSABLE.bits(), None).map_err(|e| Step::Mount.failed(&e, "/"))?,
     };
-    // On the workshop's mount, which stays below it, out of everybody's reach.
-    let stage = fds::open_no_links(Path::new(STAGE)).map_err(workshop)?;
-    mounts::attach(root.as_fd(), stage.as_fd()).map_err(workshop)?;
+    // On the mounts of the pieces, which stay below it, out of everybody's reach.
+    mounts::attach(root.as_fd(), top.as_fd()).map_err(workshop)?;
     let mut guest = Guest {
         own: Vec::new(),
         root,
@@ -201,9 +212,66 @@ fn tmpfs(mode: u32, size: Option<u64>) -> io::Result<OwnedFd> {
     mounts::file_system(c"tmpfs", &options, NO_SETUID_NO_DEVICES)
 }
 
+/// Directory or file, of a cover.
+fn cover_kind(mount: &PreMount) -> Option<bool> {
+    match mount {
+        PreMount::Guest {
+            mount: Mount::Cover { is_dir, .. },
+            ..
+        } => Some(*is_dir),
+        PreMount::Overlay(_) | PreMount::Guest { .. } => None,
+    }
+}
+
+/// The file system that ccbox serves.
+#[derive(Debug)]
+struct Served {
+    mount: OwnedFd,
+    /// Covers made so far.
+    used: usize,
+}
+
+impl Served {
+    /// Makes it, and hands its device over. Whatever stands in the way (no device, no right to open it, no such file system) leaves the
+    /// placeholders: `None`.
+    fn begin(control: &OwnedFd, (uid, gid): (u32, u32)) -> io::Result<Option<Self>> {
+        let make = || {
+            let device = fuse::open_device()?;
+            let mount = fuse::file_system(&device, uid, gid)?;
+            Ok::<_, io::Error>((device, mount))
+        };
+        let Ok((device, mount)) = make() else {
+            return Ok(None);
+        };
+        wire::say_with(control, &Report::Covers, &[device])?;
+        Ok(Some(Self { mount, used: 0 }))
+    }
+
+    /// Puts it where copies of its nodes can be made.
+    fn mount(&self, place: BorrowedFd<'_>) -> io::Result<()> {
+        mounts::attach(self.mount.as_fd(), place)?;
+        fuse::learn_names(&self.mount)
+    }
+
+    /// The next node.
+    fn next(&mut self) -> io::Result<OwnedFd> {
+        let path = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let name = covers::name(self.used);
+        self.used += 1;
+        Ok(nix::fcntl::openat(
+            &self.mount,
+            name.as_str(),
+            path,
+            Mode::empty(),
+        )?)
+    }
+}
+
 /// What covers and generated files are copies of.
 #[derive(Debug, Default)]
 struct Pieces {
+    /// Hides anything, and tells.
+    served: Option<Served>,
     /// Hides a file.
     file: Option<OwnedFd>,
     /// Hides a directory.
@@ -213,7 +281,12 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn make(place: BorrowedFd<'_>, all: &[&PreMount]) -> io::Result<Self> {
+    /// Made on mounts over `stage`, one over the other; also the root of the uppermost.
+    fn make(
+        stage: OwnedFd,
+        all: &[&PreMount],
+        served: Option<Served>,
+    ) -> io::Result<(Self, OwnedFd)> {
         let data: Vec<_> = all
             .iter()
             .filter_map(|m| match m {
@@ -224,34 +297,46 @@ impl Pieces {
                 PreMount::Overlay(_) | PreMount::Guest { .. } => None,
             })
             .collect();
-        let hides = |directory: bool| {
-            let cover =
-                |m: &Mount| matches!(m, Mount::Cover { is_dir, .. } if *is_dir == directory);
-            all.iter()
-                .any(|m| matches!(m, PreMount::Guest { mount, .. } if cover(mount)))
+        let blank = |directory: bool| {
+            served.is_none() && all.iter().any(|m| cover_kind(m) == Some(directory))
         };
-        let (files, directories) = (hides(false), hides(true));
-        if data.is_empty() && !files && !directories {
-            return Ok(Self::default());
+        let (files, directories) = (blank(false), blank(true));
+        let mut top = stage;
+        if let Some(served) = &served {
+            served.mount(top.as_fd())?;
+            top = served.mount.try_clone()?;
         }
-        let workshop = Workshop::mount(place)?;
-        let nobody = Mode::empty();
         let mut pieces = Self {
-            file: files
-                .then(|| workshop.file(c"file", b"", nobody))
-                .transpose()?,
-            directory: directories
-                .then(|| workshop.directory(c"directory", nobody))
-                .transpose()?,
-            generated: Vec::with_capacity(data.len()),
+            served,
+            ..Self::default()
         };
+        if data.is_empty() && !files && !directories {
+            return Ok((pieces, top));
+        }
+        let workshop = Workshop::mount(top.as_fd())?;
+        let nobody = Mode::empty();
+        if files {
+            pieces.file = Some(workshop.file(c"file", b"", nobody)?);
+        }
+        if directories {
+            pieces.directory = Some(workshop.directory(c"directory", nobody)?);
+        }
         for (n, (dst, content, mode)) in data.into_iter().enumerate() {
             let name = CString::new(n.to_string())?;
             let file = workshop.file(&name, content, Mode::from_bits_truncate(mode))?;
             pieces.generated.push((dst.clone(), file));
         }
         workshop.seal()?;
-        Ok(pieces)
+        Ok((pieces, workshop.into_root()))
+    }
+
+    /// What hides the next object, mounted nowhere yet. Served nodes come in the order of the plan.
+    fn cover(&mut self, is_dir: bool) -> io::Result<OwnedFd> {
+        if let Some(served) = &mut self.served {
+            return mounts::copy(served.next()?.as_fd(), Reach::Mount);
+        }
+        let blank = if is_dir { &self.directory } else { &self.file };
+        mounts::copy(blank.as_ref().ok_or(Errno::ENOENT)?.as_fd(), Reach::Mount)
     }
 }
 
@@ -303,7 +388,7 @@ impl Guest {
             Mount::Symlink { target, dst } => (dst, self.symlink(target, dst)),
             Mount::File { dst, content, mode } => (dst, self.file(dst, content, *mode)),
             Mount::Data { dst, .. } => (dst, self.generated(dst)),
-            Mount::Cover { dst, is_dir } => {
+            Mount::Cover { dst, is_dir, .. } => {
                 let done = self.cover(dst, *is_dir);
                 return done.map_err(|e| Step::Cover.failed(&e, dst));
             }
@@ -353,20 +438,19 @@ impl Guest {
         mounts::attach(copy.as_fd(), place.as_fd())
     }
 
-    fn cover(&self, at: &Path, is_dir: bool) -> io::Result<()> {
-        let (blank, new) = if is_dir {
-            (&self.pieces.directory, New::Directory(PASSABLE))
+    fn cover(&mut self, at: &Path, is_dir: bool) -> io::Result<()> {
+        let cover = self.pieces.cover(is_dir)?;
+        let new = if is_dir {
+            New::Directory(PASSABLE)
         } else {
-            (&self.pieces.file, New::File(READABLE))
+            New::File(READABLE)
         };
-        let blank = blank.as_ref().ok_or(Errno::ENOENT)?;
         let place = self.place(at, new)?;
         // What move_mount(2) answers with EINVAL, which says less.
         if is_dir != (fds::kind(place.as_raw_fd())? == Kind::Directory) {
             return Err(Errno::ENOTDIR.into());
         }
-        let copy = mounts::copy(blank.as_fd(), Reach::Mount)?;
-        mounts::attach(copy.as_fd(), place.as_fd())
+        mounts::attach(cover.as_fd(), place.as_fd())
     }
 
     /// That mount alone, as `mount -o remount,bind,ro` does.

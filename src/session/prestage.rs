@@ -97,7 +97,7 @@ impl PreStage<'_> {
         let (uid, gid) = self.ids;
         namespaces::map_own_ids(uid, gid).map_err(|e| Step::IdMaps.failed(&e, ""))?;
         // Before ccbox hears anything: a failure may mean another try.
-        premounts::make(self.premounts)?;
+        premounts::make(self.premounts, self.control, self.ids)?;
         if self.net == NetSetup::PreStage {
             netlink::loopback_up().map_err(|e| Step::Loopback.failed(&e, ""))?;
             let listeners = inner::listeners(self.listen)?;

@@ -20,6 +20,8 @@ const MAX_OBJECT: usize = 4096;
 pub(super) enum Report {
     /// The listeners of the child's network namespace, attached as descriptors.
     Listeners,
+    /// The device of the covers' file system, attached as a descriptor; to be served from now on.
+    Covers,
     /// Set-up cannot go on.
     Failed(SetupFailure),
     /// The sandbox stands and no user code has run; waits for [`Order::Go`].
@@ -42,6 +44,21 @@ pub(super) enum Report {
     },
     /// The command goes on.
     Continued,
+}
+
+/// From the command's process to ccbox, on the door, with the listener of its filter and the sandbox's root. It then waits for a
+/// [`Permit`]; the end of the door is the order to die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Handover {
+    /// Signals do not interrupt a call that is being answered.
+    pub(super) killable: bool,
+}
+
+/// From ccbox to the command's process: somebody answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Permit {
+    /// Execute the command.
+    Execute,
 }
 
 /// From ccbox to the inner stage. The end of the conversation is the order to die.
@@ -101,8 +118,12 @@ pub(super) enum Step {
     Attributes,
     /// Building the Landlock domain.
     Domain,
+    /// The floor of the write rules cannot be made, or does not hold.
+    Floor,
     /// Installing the system call filter.
     Filter,
+    /// Installing the filter that traps, or handing its listener over.
+    Supervision,
     /// Entering the working directory.
     WorkingDirectory,
     /// An argument or variable that cannot be passed.

@@ -10,6 +10,8 @@ pub use none::Ruleset;
 pub struct Handled {
     /// TRUNCATE (ABI 3).
     pub truncate: bool,
+    /// Making and removing entries of every kind.
+    pub entries: bool,
     /// Signals to, and abstract sockets of, processes outside the domain (ABI 6).
     pub scopes: bool,
 }
@@ -55,7 +57,23 @@ mod linux {
     #[derive(Debug)]
     pub struct Ruleset {
         created: RulesetCreated,
+        /// What can be granted on a file.
         write: BitFlags<AccessFs>,
+        /// What can be granted on a directory beside that and REFER.
+        entries: BitFlags<AccessFs>,
+    }
+
+    /// Every MAKE_ and REMOVE_ right of ABI 1.
+    fn entries() -> BitFlags<AccessFs> {
+        AccessFs::RemoveDir
+            | AccessFs::RemoveFile
+            | AccessFs::MakeChar
+            | AccessFs::MakeDir
+            | AccessFs::MakeReg
+            | AccessFs::MakeSock
+            | AccessFs::MakeFifo
+            | AccessFs::MakeBlock
+            | AccessFs::MakeSym
     }
 
     impl Ruleset {
@@ -65,9 +83,14 @@ mod linux {
             if handled.truncate {
                 write |= AccessFs::Truncate;
             }
+            let entries = if handled.entries {
+                entries()
+            } else {
+                BitFlags::empty()
+            };
             let mut ruleset = landlock::Ruleset::default()
                 .set_compatibility(CompatLevel::HardRequirement)
-                .handle_access(write | AccessFs::Refer)
+                .handle_access(write | entries | AccessFs::Refer)
                 .map_err(io::Error::other)?;
             if handled.scopes {
                 ruleset = ruleset
@@ -75,7 +98,11 @@ mod linux {
                     .map_err(io::Error::other)?;
             }
             let created = ruleset.create().map_err(io::Error::other)?;
-            Ok(Self { created, write })
+            Ok(Self {
+                created,
+                write,
+                entries,
+            })
         }
 
         /// Files at or below this object may be opened for writing and truncated.
@@ -87,6 +114,17 @@ mod linux {
         /// Files below this directory may be moved and linked to other directories.
         pub fn allow_refer(&mut self, directory: OwnedFd) -> io::Result<()> {
             self.allow(directory, AccessFs::Refer.into())
+        }
+
+        /// Everything that is handled, at and below this directory.
+        pub fn allow_all(&mut self, directory: OwnedFd) -> io::Result<()> {
+            let access = self.write | self.entries | AccessFs::Refer;
+            self.allow(directory, access)
+        }
+
+        /// Sockets may be bound and made below this directory.
+        pub fn allow_sockets(&mut self, directory: OwnedFd) -> io::Result<()> {
+            self.allow(directory, self.entries & AccessFs::MakeSock)
         }
 
         fn allow(&mut self, object: OwnedFd, access: BitFlags<AccessFs>) -> io::Result<()> {
@@ -136,6 +174,14 @@ mod none {
         }
         /// Never called.
         pub fn allow_refer(&mut self, _directory: OwnedFd) -> io::Result<()> {
+            match self.0 {}
+        }
+        /// Never called.
+        pub fn allow_all(&mut self, _directory: OwnedFd) -> io::Result<()> {
+            match self.0 {}
+        }
+        /// Never called.
+        pub fn allow_sockets(&mut self, _directory: OwnedFd) -> io::Result<()> {
             match self.0 {}
         }
         /// Never called.

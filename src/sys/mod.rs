@@ -3,7 +3,10 @@
 
 pub mod at;
 pub mod bpf;
+#[cfg(test)]
+pub(crate) mod direct;
 pub mod fds;
+pub mod fuse;
 pub mod inherited;
 pub mod landlock;
 pub mod mounts;

@@ -223,6 +223,12 @@ impl Workshop {
         Ok(nix::fcntl::openat(&self.root, name, path, Mode::empty())?)
     }
 
+    /// Its root, to be mounted over.
+    #[must_use]
+    pub fn into_root(self) -> OwnedFd {
+        self.root
+    }
+
     /// From here on nothing can be made in it, and copies are read-only.
     pub fn seal(&self) -> io::Result<()> {
         restrict(self.root.as_fd(), Reach::Mount, Without::WRITING)

@@ -1,9 +1,11 @@
 //! What a process does inside namespaces it has just entered.
 
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::mount::MsFlags;
 
 /// Maps the caller's own ids onto themselves in a user namespace just entered (user_namespaces(7)).
@@ -71,6 +73,21 @@ fn escape_into(data: &mut Vec<u8>, path: &Path) {
         }
         data.push(*byte);
     }
+}
+
+/// Process and thread, in the caller's numbers, of a thread that has the number `thread` in a process namespace (Linux 6.11).
+pub fn process_and_thread(namespace: impl AsFd, thread: i32) -> io::Result<(i32, i32)> {
+    // linux/nsfs.h. The thread's number is the argument itself, the answer the return value.
+    const NS_GET_PID_FROM_PIDNS: libc::Ioctl =
+        nix::request_code_read!(0xb7, 6, size_of::<libc::c_int>()) as libc::Ioctl;
+    const NS_GET_TGID_FROM_PIDNS: libc::Ioctl =
+        nix::request_code_read!(0xb7, 7, size_of::<libc::c_int>()) as libc::Ioctl;
+    let ask = |request| {
+        let fd = namespace.as_fd().as_raw_fd();
+        // SAFETY: both requests take an integer, not a pointer, and touch no memory of ours; on a descriptor of another kind they fail.
+        Errno::result(unsafe { libc::ioctl(fd, request, thread) })
+    };
+    Ok((ask(NS_GET_TGID_FROM_PIDNS)?, ask(NS_GET_PID_FROM_PIDNS)?))
 }
 
 #[cfg(test)]

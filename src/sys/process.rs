@@ -155,6 +155,46 @@ fn children_by_scan() -> io::Result<Vec<i32>> {
     Ok(found)
 }
 
+/// The system call a thread waits in, by its number (proc(5), `/proc/pid/syscall`); needs the rights of ptrace(2) on it.
+pub fn waits_in(thread: i32) -> io::Result<Option<i64>> {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/syscall"))?;
+    // `running`, or a number and its arguments.
+    Ok(text.split_whitespace().next().and_then(|n| n.parse().ok()))
+}
+
+/// Whether a system call only asks about a path: what it is, whether it may be used, whether a program is there.
+#[must_use]
+pub fn only_asks(call: i64) -> bool {
+    // Those that only the older tables have.
+    #[cfg(target_arch = "x86_64")]
+    if [
+        libc::SYS_stat,
+        libc::SYS_lstat,
+        libc::SYS_access,
+        libc::SYS_readlink,
+    ]
+    .contains(&call)
+    {
+        return true;
+    }
+    [
+        libc::SYS_newfstatat,
+        libc::SYS_statx,
+        libc::SYS_faccessat,
+        libc::SYS_faccessat2,
+        libc::SYS_readlinkat,
+        libc::SYS_chdir,
+        libc::SYS_execve,
+        libc::SYS_execveat,
+        libc::SYS_statfs,
+        libc::SYS_getxattr,
+        libc::SYS_lgetxattr,
+        libc::SYS_listxattr,
+        libc::SYS_llistxattr,
+    ]
+    .contains(&call)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,8 @@
 
 #[path = "session/boxed.rs"]
 mod boxed;
+#[path = "session/broker.rs"]
+mod broker;
 #[path = "session/exits.rs"]
 mod exits;
 #[path = "session/isolation.rs"]
@@ -71,6 +73,7 @@ fn cases() -> Vec<Case> {
         mounts::CASES,
         refusals::CASES,
         terminal::CASES,
+        broker::CASES,
     ]
     .concat()
 }

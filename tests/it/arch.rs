@@ -300,6 +300,42 @@ fn files_stay_readable() {
     assert!(main.text.lines().count() <= 40);
 }
 
+/// The list of known cases names tests that exist.
+#[test]
+fn listed_cases_have_their_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut code = String::new();
+    let mut dirs = vec![root.join("tests/it")];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                code += &std::fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+    let list = std::fs::read_to_string(root.join("tests/it/cases/README.md")).unwrap();
+    let mut seen = 0;
+    for row in list.lines().filter(|l| l.starts_with("| ")) {
+        for word in row.split('`').skip(1).step_by(2) {
+            if Path::new(word).extension().is_some_and(|e| e == "rs") {
+                assert!(
+                    root.join(word).exists() || word.starts_with("neighbours"),
+                    "{word}"
+                );
+            } else if let Some((_, names)) = word.rsplit_once("::") {
+                for name in names.trim_matches(['{', '}']).split(", ") {
+                    assert!(code.contains(&format!("fn {name}()")), "{word} in {row}");
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen > 80, "{seen}");
+}
+
 #[test]
 fn the_scanner_sees_what_it_should() {
     assert_eq!(

@@ -15,6 +15,7 @@ mod escape;
 mod events;
 mod examples;
 mod generated;
+mod git;
 mod net;
 mod process;
 mod run;

@@ -543,8 +543,18 @@ impl LabCommand {
         names.into_iter().fold(self, |c, n| c.env(n, CA))
     }
 
-    /// The command as a process to start.
+    /// The command as a process to start, with a limit of time.
     pub(crate) fn to_command(&self) -> Command {
+        self.started_by(&["timeout", "-k", "5", TIME_LIMIT])
+    }
+
+    /// As [`Self::to_command`], without a limit: the process is the command itself.
+    #[allow(dead_code, reason = "the long tier needs it")]
+    pub(crate) fn to_bare_command(&self) -> Command {
+        self.started_by(&[])
+    }
+
+    fn started_by(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command.current_dir("/").args(&self.enter);
         command.args(["env", "-i", "-C"]).arg(&self.dir);
@@ -554,9 +564,7 @@ impl LabCommand {
             pair.push(value);
             command.arg(pair);
         }
-        command
-            .args(["timeout", "-k", "5", TIME_LIMIT])
-            .args(&self.argv);
+        command.args(words).args(&self.argv);
         command
     }
 

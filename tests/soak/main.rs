@@ -12,15 +12,20 @@
 #[path = "../lab/lab.rs"]
 mod lab;
 
+mod git_config;
+
 use std::fs;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lab::{Caller, Desk, Lab};
 
 fn spawn(command: &lab::LabCommand) -> Child {
+    started(command.to_command())
+}
+
+fn started(mut command: Command) -> Child {
     command
-        .to_command()
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -120,28 +125,13 @@ fn a_storm_of_kills_leaves_nothing() {
         let desk = lab.desk(caller);
         for n in 0..400_u64 {
             let word = format!("{}.{n}", 70_000 + std::process::id() % 10_000);
-            let mut child = spawn(&desk.boxed(&["allowed.test"], &["sleep", &word]));
+            let mut child = started(
+                desk.boxed(&["allowed.test"], &["sleep", &word])
+                    .to_bare_command(),
+            );
             // From before the first exec to well after the command has started, in steps that are no multiple of each other.
             std::thread::sleep(Duration::from_micros(n * 137 % 40_000));
-            let ccbox = processes_with(&word).into_iter().find(|p| {
-                fs::read_link(format!("/proc/{p}/exe")).is_ok_and(|e| e.ends_with("ccbox"))
-            });
-            let victim = ccbox.unwrap_or(child.id());
-            nix::sys::signal::kill(
-                nix::unistd::Pid::from_raw(i32::try_from(victim).unwrap()),
-                nix::sys::signal::SIGKILL,
-            )
-            .unwrap_or(());
-            if victim == child.id() {
-                // Nothing of ccbox yet: what `timeout` has started by the time it is dead goes on, and is killed by its command line.
-                let _ = child.wait();
-                for pid in processes_with(&word) {
-                    let _ = nix::sys::signal::kill(
-                        nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap()),
-                        nix::sys::signal::SIGKILL,
-                    );
-                }
-            }
+            child.kill().unwrap();
             text(child);
             gone(&word);
         }

@@ -105,14 +105,13 @@ impl<'b> Caller<'b> {
         if let Some(file) = self.memory.get() {
             return Ok(file);
         }
-        let file = File::from(self.open("mem", libc::O_RDONLY)?);
+        let file = File::from(self.open(self.tid, "mem", libc::O_RDONLY)?);
         Ok(self.memory.get_or_init(|| file))
     }
 
-    /// Opens an entry of `/proc/TID`.
-    fn open(&self, entry: &str, flags: i32) -> Result<OwnedFd, Errno> {
-        let path =
-            CString::new(format!("/proc/{}/{entry}", self.tid)).map_err(|_| Errno::EINVAL)?;
+    /// Opens an entry of `/proc/N`, N being the thread or its process.
+    pub(super) fn open(&self, of: i32, entry: &str, flags: i32) -> Result<OwnedFd, Errno> {
+        let path = CString::new(format!("/proc/{of}/{entry}")).map_err(|_| Errno::EINVAL)?;
         let opened = at::open_here(&path, flags).map_err(|errno| {
             // The program may not be looked at (prctl(2), PR_SET_DUMPABLE; a program one can execute but not read).
             if errno == Errno::EACCES {
@@ -127,7 +126,7 @@ impl<'b> Caller<'b> {
 
     /// The working directory.
     pub(super) fn cwd(&self) -> Result<OwnedFd, Errno> {
-        self.open("cwd", libc::O_PATH)
+        self.open(self.tid, "cwd", libc::O_PATH)
     }
 
     /// The object of one of its descriptors.
@@ -135,7 +134,7 @@ impl<'b> Caller<'b> {
         if number < 0 {
             return Err(Errno::EBADF);
         }
-        self.open(&format!("fd/{number}"), libc::O_PATH)
+        self.open(self.tid, &format!("fd/{number}"), libc::O_PATH)
             .map_err(|errno| {
                 if errno == Errno::ENOENT {
                     Errno::EBADF
@@ -143,11 +142,6 @@ impl<'b> Caller<'b> {
                     errno
                 }
             })
-    }
-
-    /// Its program file.
-    pub(super) fn program_file(&self) -> Result<OwnedFd, Errno> {
-        self.open("exe", libc::O_PATH)
     }
 
     /// One of its descriptors was opened with `O_PATH`, so that only some calls take it.

@@ -12,11 +12,12 @@ use nix::errno::Errno;
 
 use super::areas::{Area, Kind as AreaKind};
 use super::denial::Denied;
-use super::facts::Around;
 use super::{Broker, Cause, Stop, place};
 use crate::broker::action::{Action, Kind};
 use crate::broker::decide::{Dir, Reason, Target, Verdict, decide};
 use crate::broker::git_paths::Gate;
+use crate::broker::gitdir::pass::Spot;
+use crate::broker::gitdir::{self, Ask, GateError, Passed, Pinned};
 use crate::sys::at::{self, Look};
 
 /// Entries that can make the directory around them a git directory, folded.
@@ -35,8 +36,8 @@ pub(super) struct Site {
     pub(super) fd: OwnedFd,
     /// Path inside.
     pub(super) guest: Vec<u8>,
-    /// `None` where no rule holds (served).
-    pub(super) dir: Option<Dir>,
+    /// The tree it lies in and its path there; `None` where no rule holds (served).
+    pub(super) tree: Option<(usize, Dir)>,
 }
 
 /// What has to be done before the act, under the exclusive lock.
@@ -74,11 +75,14 @@ impl Broker {
     /// Where a covered directory is. To be called inside the lock.
     pub(super) fn site(&self, dir: &OwnedFd, area: &Area) -> Result<Site, Errno> {
         let guest = place::path(dir.as_fd())?;
-        let dir_in = match area.kind {
+        let tree = match area.kind {
             AreaKind::Tree(index) => {
                 let below = place::below(&guest, &area.guest).ok_or(Errno::EACCES)?;
                 let below = place::components(below);
-                Some(Dir::new(&self.set, index, &below).ok_or(Errno::EACCES)?)
+                Some((
+                    index,
+                    Dir::new(&self.set, index, &below).ok_or(Errno::EACCES)?,
+                ))
             }
             AreaKind::Served => None,
             AreaKind::Exempt => return Err(Errno::EACCES),
@@ -86,7 +90,7 @@ impl Broker {
         Ok(Site {
             fd: dir.try_clone().map_err(|_| Errno::EMFILE)?,
             guest,
-            dir: dir_in,
+            tree,
         })
     }
 
@@ -96,22 +100,39 @@ impl Broker {
         COMPLETING.iter().any(|c| *c == folded.as_ref())
     }
 
+    /// The facts around a name of a covered directory.
+    pub(super) fn facts<'a>(&'a self, site: &'a Site, name: &'a CStr) -> Option<Pinned<'a>> {
+        let (tree, dir) = site.tree.as_ref()?;
+        let above = self.above.get(*tree)?;
+        Some(Pinned::new(
+            site.fd.as_fd(),
+            dir,
+            name.to_bytes(),
+            above,
+            &self.repositories,
+        ))
+    }
+
     /// Decides a call that concerns one name.
-    pub(super) fn decide(&self, action: Action, site: &Site, name: &CStr, kind: Kind) -> Verdict {
-        let Some(dir) = &site.dir else {
-            return Verdict::Allow;
+    pub(super) fn decide(
+        &self,
+        action: Action,
+        site: &Site,
+        name: &CStr,
+        kind: Kind,
+    ) -> Result<Verdict, Stop> {
+        let (Some((_, dir)), Some(facts)) = (&site.tree, self.facts(site, name)) else {
+            return Ok(Verdict::Allow);
         };
-        let facts = Around::new(&site.fd, dir.depth(), name);
-        decide(
-            &self.set,
-            action,
-            &Target {
-                dir,
-                name: name.to_bytes(),
-                kind,
-                facts: &facts,
-            },
-        )
+        let target = Target {
+            dir,
+            name: name.to_bytes(),
+            kind,
+            facts: &facts,
+        };
+        let verdict = decide(&self.set, action, &target);
+        sound(&facts)?;
+        Ok(verdict)
     }
 
     /// Turns a verdict into what is to be done: `None` to act at once. `asked` says what was asked, for the report.
@@ -168,9 +189,62 @@ impl Broker {
         Ok(Some((self.site(&dir, area)?, name)))
     }
 
-    /// What a check that is not made here answers.
-    pub(super) fn gate(_checks: Checks, asked: &Asked<'_>) -> Stop {
-        Self::denied(Cause::Git("not available".to_owned()), asked)
+    /// Makes the check that a verdict demands, under the exclusive lock. `from` is what is renamed to the name.
+    pub(super) fn pass(
+        &self,
+        gate: Gate,
+        asked: &Asked<'_>,
+        from: Option<(&Site, &CStr)>,
+        noreplace: bool,
+        mode: u32,
+    ) -> Result<Passed, Stop> {
+        let unsupported = || Self::denied(Cause::Unsupported, asked);
+        let to_facts = self.facts(asked.site, asked.name).ok_or_else(unsupported)?;
+        let to = spot(asked.site, asked.name, &to_facts).ok_or_else(unsupported)?;
+        let from_facts = from.and_then(|(site, name)| self.facts(site, name));
+        let from = from
+            .zip(from_facts.as_ref())
+            .and_then(|((site, name), facts)| spot(site, name, facts));
+        let ask = Ask {
+            set: &self.set,
+            to,
+            from,
+            noreplace,
+            mode,
+        };
+        gitdir::pass(gate, &ask).map_err(|error| match error {
+            GateError::Refused(refusal) => Self::denied(Cause::Git(refusal.to_string()), asked),
+            GateError::Failed(errno) => Stop::Errno(errno),
+        })
+    }
+
+    /// The check for a call that moves nothing.
+    pub(super) fn pass_plain(
+        &self,
+        checks: Option<Checks>,
+        asked: &Asked<'_>,
+        mode: u32,
+    ) -> Result<Passed, Stop> {
+        match checks {
+            None => Ok(Passed::Act),
+            Some(Checks {
+                walk: false,
+                gate: Some(gate),
+            }) => self.pass(gate, asked, None, false, mode),
+            Some(_) => Err(Self::denied(Cause::Unsupported, asked)),
+        }
+    }
+
+    /// As [`Self::pass_plain`], where no check does what was asked.
+    pub(super) fn pass_to_act(
+        &self,
+        checks: Option<Checks>,
+        asked: &Asked<'_>,
+    ) -> Result<(), Stop> {
+        match self.pass_plain(checks, asked, 0)? {
+            Passed::Act => Ok(()),
+            Passed::Done | Passed::Give(_) => Err(Errno::EACCES.into()),
+        }
     }
 
     /// A refusal of the broker, to be reported once the lock is free.
@@ -183,6 +257,24 @@ impl Broker {
             anyway: asked.would_fail(),
         }))
     }
+}
+
+/// An answer to a fact that could not be looked up is worth nothing.
+pub(super) fn sound(facts: &Pinned<'_>) -> Result<(), Stop> {
+    match facts.failed() {
+        None => Ok(()),
+        Some(errno) => Err(errno.into()),
+    }
+}
+
+fn spot<'a>(site: &'a Site, name: &'a CStr, facts: &'a Pinned<'a>) -> Option<Spot<'a>> {
+    let (_, path) = site.tree.as_ref()?;
+    Some(Spot {
+        dir: site.fd.as_fd(),
+        path,
+        name: name.to_bytes(),
+        facts,
+    })
 }
 
 /// What is asked of one name, in words for the report.

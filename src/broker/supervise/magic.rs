@@ -53,24 +53,24 @@ pub(super) fn follow(
         }));
     }
     let path = place::path(dir.as_fd())?;
-    let numbers = [status.inner_tgid, status.inner_tid];
     let (owner, entry) = owner(&path);
-    if !owner.is_some_and(|owner| numbers.contains(&owner)) {
-        return Err(Stop::Foreign);
-    }
+    // The process or the thread: each has its own working directory and descriptors, though they are hardly ever two.
+    let of = match owner {
+        Some(number) if number == status.inner_tgid => status.tgid,
+        Some(number) if number == status.inner_tid => caller.tid,
+        _ => return Err(Stop::Foreign),
+    };
     let object = match (entry, name.to_bytes()) {
-        (None, b"cwd") => caller.cwd()?,
+        (None, name @ (b"cwd" | b"exe")) => {
+            caller.open(of, &String::from_utf8_lossy(name), libc::O_PATH)?
+        }
         (None, b"root") => root.try_clone_to_owned().map_err(|_| Errno::EMFILE)?,
-        (None, b"exe") => caller.program_file()?,
         (Some(b"fd"), number) => {
-            let number = std::str::from_utf8(number)
+            let number: u32 = std::str::from_utf8(number)
                 .ok()
                 .and_then(|n| n.parse().ok())
                 .ok_or(Errno::ENOENT)?;
-            match caller.descriptor(number) {
-                Err(Errno::EBADF) => return Err(Errno::ENOENT.into()),
-                other => other?,
-            }
+            caller.open(of, &format!("fd/{number}"), libc::O_PATH)?
         }
         _ => return Err(Stop::Foreign),
     };

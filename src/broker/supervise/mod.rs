@@ -8,7 +8,6 @@ mod act;
 mod areas;
 mod caller;
 mod denial;
-mod facts;
 mod judge;
 mod magic;
 mod pending;
@@ -16,20 +15,25 @@ mod place;
 mod read_only;
 mod resolve;
 mod subtree;
+#[cfg(test)]
+mod tests;
 mod workers;
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use super::decide::RuleSet;
-use super::plan::BrokerPlan;
+use super::gitdir::{Above, Repositories};
+use super::plan::{BrokerPlan, components};
 use crate::exit::Failure;
+use crate::sys::at;
 use areas::Areas;
 use caller::Caller;
 use denial::Denied;
@@ -98,10 +102,10 @@ pub enum BrokerError {
     /// The sandbox's root cannot be used.
     #[error("cannot use the root of the sandbox: {}", crate::exit::reason(.0))]
     Root(#[source] io::Error),
-    /// A path of the plan cannot be found inside.
-    #[error("cannot find `{}` in the sandbox: {}", path.display(), crate::exit::reason(source))]
+    /// A path of the plan cannot be found, inside or on the host.
+    #[error("cannot find `{}` for the broker: {}", path.display(), crate::exit::reason(source))]
     Area {
-        /// Path inside.
+        /// The path.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -125,6 +129,11 @@ pub fn start(
         guest: bytes(&tree.guest),
         host: bytes(&tree.host),
     });
+    let above = plan
+        .trees
+        .iter()
+        .map(|tree| above(&tree.top))
+        .collect::<Result<_, _>>()?;
     workers::start(Broker {
         listener: door.listener,
         root: door.root,
@@ -133,9 +142,23 @@ pub fn start(
         areas,
         trees: trees.collect(),
         lock: RwLock::new(()),
+        above,
+        repositories: Repositories::default(),
         protected_links: protected_links(),
         sink,
     })
+}
+
+/// The top of a writable root on the host, before any code of the child runs.
+fn above(top: &Path) -> Result<Above, BrokerError> {
+    let failed = |source| BrokerError::Area {
+        path: top.to_owned(),
+        source,
+    };
+    let path = CString::new(top.as_os_str().as_bytes()).map_err(|e| failed(e.into()))?;
+    let flags = libc::O_PATH | libc::O_DIRECTORY;
+    let top_fd = at::open_here(&path, flags).map_err(|errno| failed(errno.into()))?;
+    Ok(Above::new(top_fd, components(top).len()))
 }
 
 /// `fs.protected_symlinks`; on where it cannot be read.
@@ -153,6 +176,10 @@ struct Broker {
     trees: Vec<TreePaths>,
     /// Shared by operations on entries, taken alone by those that move directories or depend on more than one entry.
     lock: RwLock<()>,
+    /// What lies above each tree, on the host.
+    above: Vec<Above>,
+    /// Which repositories were made in this run.
+    repositories: Repositories,
     protected_links: bool,
     sink: Arc<dyn Sink>,
 }

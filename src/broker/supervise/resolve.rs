@@ -63,6 +63,8 @@ pub(super) struct Walk<'w> {
     protected_links: bool,
     resolve: u64,
     links: u32,
+    /// The path starts at the root.
+    absolute: bool,
     /// For a scoped resolution: where it starts, and the path that was resolved so far.
     scope: Option<(OwnedFd, Vec<u8>)>,
 }
@@ -81,6 +83,7 @@ impl<'w> Walk<'w> {
             protected_links,
             resolve: 0,
             links: 0,
+            absolute: false,
             scope: None,
         }
     }
@@ -106,7 +109,11 @@ impl<'w> Walk<'w> {
             self.scope = Some((base, Vec::new()));
             return self.scoped(bytes);
         }
+        self.absolute = bytes.starts_with(b"/");
         let base = self.caller.base(self.root, dirfd, path)?;
+        if !self.absolute && dirfd != libc::AT_FDCWD {
+            must_be_directory(&base)?;
+        }
         self.from(base, bytes)
     }
 
@@ -184,6 +191,7 @@ impl<'w> Walk<'w> {
                             Link::Text(text) => {
                                 push_components(&mut left, &text);
                                 if text.starts_with(b"/") {
+                                    self.may_start_again(&look)?;
                                     self.clone_root()?
                                 } else {
                                     continue;
@@ -202,6 +210,7 @@ impl<'w> Walk<'w> {
             }
             at = next;
         }
+        must_be_directory(&at)?;
         Ok(at)
     }
 
@@ -233,11 +242,7 @@ impl<'w> Walk<'w> {
             return Ok(Goal::Spot(self.scoped(&path)?));
         }
         let base = if absolute {
-            if self.resolve & libc::RESOLVE_NO_XDEV != 0
-                && at::look(self.root, c"")?.mount != look.mount
-            {
-                return Err(Errno::EXDEV.into());
-            }
+            self.may_start_again(&look)?;
             self.clone_root()?
         } else {
             spot.dir.try_clone().map_err(|_| Errno::EMFILE)?
@@ -297,6 +302,9 @@ impl<'w> Walk<'w> {
         let mut spot = self.start(dirfd, path)?;
         loop {
             let name = match &spot.last {
+                Last::Root | Last::Dot | Last::DotDot if self.scope.is_some() => {
+                    return self.scoped_directory(&spot.last);
+                }
                 Last::Root | Last::Dot => {
                     return Ok(at::open(spot.dir.as_fd(), c".", directory_how())?);
                 }
@@ -334,8 +342,45 @@ impl<'w> Walk<'w> {
         }
     }
 
+    /// `.`, `..` or the start of the scope itself, as the last component: the kernel knows whether that leaves the scope.
+    fn scoped_directory(&self, last: &Last) -> Result<OwnedFd, Stop> {
+        let (base, so_far) = self.scope.as_ref().ok_or(Errno::EINVAL)?;
+        let last: &[u8] = if *last == Last::DotDot { b".." } else { b"." };
+        let so_far = if so_far.is_empty() {
+            b"."
+        } else {
+            so_far.as_slice()
+        };
+        let path = CString::new(place::join(so_far, last)).map_err(|_| Errno::EINVAL)?;
+        let how = How {
+            flags: place::PATH_DIR,
+            mode: 0,
+            resolve: self.resolve | libc::RESOLVE_NO_MAGICLINKS,
+        };
+        Ok(at::open(base.as_fd(), &path, how)?)
+    }
+
+    /// An absolute link under `RESOLVE_NO_XDEV` (nd_jump_root() of the kernel): never on the way of a relative path, else only on the
+    /// root's own mount.
+    fn may_start_again(&self, link: &Look) -> Result<(), Errno> {
+        if self.resolve & libc::RESOLVE_NO_XDEV != 0
+            && (!self.absolute || at::look(self.root, c"")?.mount != link.mount)
+        {
+            return Err(Errno::EXDEV);
+        }
+        Ok(())
+    }
+
     fn clone_root(&self) -> Result<OwnedFd, Errno> {
         self.root.try_clone_to_owned().map_err(|_| Errno::EMFILE)
+    }
+}
+
+fn must_be_directory(fd: &OwnedFd) -> Result<(), Errno> {
+    if at::look(fd.as_fd(), c"")?.is(libc::S_IFDIR) {
+        Ok(())
+    } else {
+        Err(Errno::ENOTDIR)
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) fn world() -> FakeFs {
         .dir("/var/tmp")
         .dir("/run")
         .dir("/mnt/g")
+        .dir("/home/me")
         .dir("/home/me/ws/a/b")
         .file("/home/me/ws/a/b/c", "")
         .file("/home/me/ws/f", "")

@@ -79,6 +79,44 @@ fn semantics_11_the_callers_entry_is_generated_where_it_lacks() {
 }
 
 #[test]
+fn semantics_45_a_cache_of_another_group_starts_empty() {
+    let fs = || {
+        debian()
+            .dir("/home/me/.cache/pip")
+            .dir("/home/me/.cargo/registry")
+            .dir("/home/me/.cargo/git")
+    };
+    let p = dev();
+    assert!(planned(&p, &facts(), &fs()).notices.is_empty());
+    // `sg docker ccbox …`, or a container whose user is another one than that of its image.
+    let mut host = facts();
+    host.gid = 4242;
+    let plan = planned(&p, &host, &fs());
+    let store = host.state_dir.join("caches/xdg/plain");
+    assert_eq!(
+        mounts_at(&plan, "/home/me/.cache")[..],
+        [&Mount::State {
+            src: store,
+            dst: "/home/me/.cache".into()
+        }]
+    );
+    assert!(
+        plan.caches
+            .iter()
+            .any(|c| c.name == "xdg" && c.how == "empty")
+    );
+    let told: Vec<_> = plan
+        .notices
+        .iter()
+        .filter(|n| n.contains("starts empty"))
+        .collect();
+    assert!(
+        told.iter().any(|n| n.contains("`/home/me/.cache`")),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn co6_d16_resolver_and_certificates_lead_somewhere() {
     let fs = debian()
         .file("/srv/pki/corp.pem", "PEM")

@@ -13,6 +13,8 @@
 //! TRUNCATE is handled because nothing emulates truncation: truncate(2) and `O_RDONLY|O_TRUNC` through /proc/self/fd would empty a
 //! file that WRITE_FILE protects. It costs a path walk on opens for reading (linux-engine.md P6).
 //!
+//! With write rules in the plan the domain is the floor below the broker instead: see `floor`.
+//!
 //! ABI 1 (before 5.19) can never grant REFER, so there is no domain there: the non-dumpable pid 1 keeps itself out of reach, and
 //! the enforced line says that reopening is not closed.
 
@@ -22,6 +24,8 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
+use super::floor::{self, FloorError, Proof};
+use crate::backend::Floor;
 use crate::exit::Failure;
 use crate::sys::inherited::{Access, access, copy};
 use crate::sys::landlock::{Handled, Ruleset, abi};
@@ -47,6 +51,9 @@ pub enum DomainError {
         /// Why.
         source: io::Error,
     },
+    /// There is no floor, or none that would hold.
+    #[error(transparent)]
+    Floor(#[from] FloorError),
     /// The object behind a descriptor could not be granted.
     #[error("cannot grant writing through descriptor {fd} in the Landlock domain: {source}")]
     Descriptor {
@@ -64,6 +71,8 @@ impl Failure for DomainError {}
 pub struct Domain {
     ruleset: Option<Ruleset>,
     abi: i32,
+    /// With a floor: how to see that it holds.
+    proof: Option<Proof>,
 }
 
 impl Domain {
@@ -84,10 +93,12 @@ impl Domain {
             return Ok(Self {
                 ruleset: None,
                 abi: 0,
+                proof: None,
             });
         }
         let mut ruleset = Ruleset::new(Handled {
             truncate: kernel >= ABI_TRUNCATE,
+            entries: false,
             scopes: kernel >= ABI_SCOPES,
         })
         .map_err(DomainError::Create)?;
@@ -110,13 +121,46 @@ impl Domain {
                 .allow_write(object)
                 .map_err(|source| grant(path, source))?;
         }
-        for &fd in [0, 1, 2].iter().chain(kept) {
-            allow_descriptor(&mut ruleset, fd)
-                .map_err(|source| DomainError::Descriptor { fd, source })?;
-        }
+        allow_descriptors(&mut ruleset, kept)?;
         Ok(Self {
             ruleset: Some(ruleset),
             abi: kernel,
+            proof: None,
+        })
+    }
+
+    /// As [`Self::prepare`], for a run with the broker: the command has no right to write in the covered trees.
+    ///
+    /// `sockets`: Unix sockets may be bound there.
+    pub fn prepare_floor(
+        floor: &Floor,
+        sockets: bool,
+        kept: &[RawFd],
+    ) -> Result<Self, DomainError> {
+        Self::prepare_floor_for(abi(), floor, sockets, kept)
+    }
+
+    pub(super) fn prepare_floor_for(
+        kernel: i32,
+        floor: &Floor,
+        sockets: bool,
+        kept: &[RawFd],
+    ) -> Result<Self, DomainError> {
+        if kernel < ABI_REFER {
+            return Err(FloorError::Abi { abi: kernel }.into());
+        }
+        let mut ruleset = Ruleset::new(Handled {
+            truncate: false,
+            entries: true,
+            scopes: kernel >= ABI_SCOPES,
+        })
+        .map_err(DomainError::Create)?;
+        let proof = floor::grant(&mut ruleset, floor, sockets)?;
+        allow_descriptors(&mut ruleset, kept)?;
+        Ok(Self {
+            ruleset: Some(ruleset),
+            abi: kernel,
+            proof: Some(proof),
         })
     }
 
@@ -125,9 +169,9 @@ impl Domain {
         self.abi
     }
 
-    /// Truncating through a read-only descriptor is closed.
+    /// The domain keeps a read-only descriptor from being truncated; with a floor that is the supervisor's part.
     pub fn closes_truncation(&self) -> bool {
-        self.abi >= ABI_TRUNCATE
+        self.abi >= ABI_TRUNCATE && self.proof.is_none()
     }
 
     /// Signals and abstract sockets end at the domain.
@@ -142,6 +186,11 @@ impl Domain {
             None => Ok(()),
         }
     }
+
+    /// Sees whether the floor holds; to be called once the domain is entered. Without a floor there is nothing to see.
+    pub fn prove(&self) -> Result<(), FloorError> {
+        self.proof.as_ref().map_or(Ok(()), Proof::check)
+    }
 }
 
 fn grant(path: &Path, source: io::Error) -> DomainError {
@@ -154,6 +203,13 @@ fn grant(path: &Path, source: io::Error) -> DomainError {
 /// Pins a granted path. Guest paths are free of links; one that has come up since was planted (semantics 20).
 fn open(path: &Path) -> io::Result<OwnedFd> {
     crate::sys::fds::open_no_links(path)
+}
+
+fn allow_descriptors(ruleset: &mut Ruleset, kept: &[RawFd]) -> Result<(), DomainError> {
+    for &fd in [0, 1, 2].iter().chain(kept) {
+        allow_descriptor(ruleset, fd).map_err(|source| DomainError::Descriptor { fd, source })?;
+    }
+    Ok(())
 }
 
 /// Reopening an object that is open for writing gives nothing new, and `> /dev/stdout` needs it.

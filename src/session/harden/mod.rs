@@ -12,6 +12,7 @@
 
 mod compile;
 mod domain;
+mod floor;
 mod inputs;
 mod rule;
 mod table;
@@ -21,6 +22,7 @@ mod tests;
 use std::io;
 
 pub use domain::{Domain, DomainError};
+pub use floor::FloorError;
 pub use inputs::{InputError, rebind_inputs};
 pub use rule::Arch;
 

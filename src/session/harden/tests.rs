@@ -1,5 +1,6 @@
 //! The emitted program, run by an interpreter, against a decision function written a second time from the words of the design.
 
+mod floor;
 mod kernel;
 
 use libc::{c_int, c_long};

@@ -1,4 +1,4 @@
-//! Starts the command: fork, domain, signals as the caller had them, search along PATH, execve.
+//! Starts the command: fork, confinement, signals as the caller had them, search along PATH, execve.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -9,9 +9,9 @@ use nix::sched::CloneFlags;
 use nix::sys::stat::stat;
 
 use super::Scope;
+use super::confinement::Confinement;
 use crate::backend::InnerPlan;
 use crate::exit;
-use crate::session::confine::{self, Domain};
 use crate::session::handover::Facts;
 use crate::session::wire::{self, Report, SetupFailure, Step};
 use crate::sys::prctl;
@@ -84,25 +84,33 @@ impl Command {
     pub(super) fn start(
         self,
         control: &OwnedFd,
-        domain: Option<&Domain>,
+        confinement: Confinement<'_>,
         scope: Scope,
     ) -> Result<i32, SetupFailure> {
         match process::fork_into(CloneFlags::empty()) {
             Ok(Forked::Parent(pid)) => Ok(pid.as_raw()),
-            Ok(Forked::Child) => self.become_command(control, domain, scope),
+            Ok(Forked::Child) => self.become_command(control, confinement, scope),
             Err(e) => Err(Step::Fork.failed(&e, "")),
         }
     }
 
     /// In the child. The control socket is close-on-exec, so a successful execve ends this process' part in it.
-    fn become_command(mut self, control: &OwnedFd, domain: Option<&Domain>, scope: Scope) -> ! {
+    fn become_command(
+        mut self,
+        control: &OwnedFd,
+        confinement: Confinement<'_>,
+        scope: Scope,
+    ) -> ! {
         if scope == Scope::Tree && prctl::die_with_parent().is_err() {
             exit_now(exit::OWN_FAILURE);
         }
-        if let Some(Err(e)) = domain.map(confine::domain_apply) {
-            let failure = Step::Domain.failed(&e, e.to_string());
-            let _ = wire::say(control, &Report::Failed(failure), &[]);
-            exit_now(exit::OWN_FAILURE);
+        match confinement.enter() {
+            Ok(true) => {}
+            Ok(false) => exit_now(exit::OWN_FAILURE),
+            Err(failure) => {
+                let _ = wire::say(control, &Report::Failed(failure), &[]);
+                exit_now(exit::OWN_FAILURE);
+            }
         }
         if self.listen_pid
             && let Ok(pid) = CString::new(format!("LISTEN_PID={}", std::process::id()))

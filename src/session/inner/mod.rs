@@ -2,10 +2,12 @@
 //!
 //! In this order: close what is not ours, verify the grants, give up privileges and attributes, prepare the domain and
 //! install the filter, say "ready" and **wait**: no user code runs before ccbox has answered, and the end of the
-//! control socket at any time is death. `--die-with-parent` of the engine does not promise that (killed in its first
+//! control socket at any time is death. With the broker it is the command's process that waits, so that what that has to do
+//! first runs beside what is left to do here. `--die-with-parent` of the engine does not promise that (killed in its first
 //! milliseconds it leaves its child running).
 
 mod command;
+mod confinement;
 
 use std::ffi::OsString;
 use std::io;
@@ -14,6 +16,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 
+use self::confinement::Confinement;
 use super::confine;
 use super::handover::{self, Facts};
 use super::keeper;
@@ -77,10 +80,7 @@ fn stage(
     let listeners = listeners(&plan.listen)?;
     let command = command::Command::new(plan, facts)?;
     let domain = if plan.confine {
-        let domain =
-            confine::domain_prepare(plan).map_err(|e| Step::Domain.failed(&e, e.to_string()))?;
-        confine::filter(plan, &domain).map_err(|e| Step::Filter.failed(&e, e.to_string()))?;
-        Some(domain)
+        Some(confine::domain_prepare(plan)?)
     } else {
         None
     };
@@ -91,15 +91,32 @@ fn stage(
     let ready = Report::Ready {
         landlock_abi: domain.as_ref().map_or(0, |d| d.abi),
     };
-    wire::say_with(control, &ready, &listeners).map_err(|e| Step::Lifeline.failed(&e, ""))?;
+    let say_ready =
+        || wire::say_with(control, &ready, &listeners).map_err(|e| Step::Lifeline.failed(&e, ""));
+    let pid = match (door(plan, facts)?, domain.as_ref()) {
+        (Some(door), Some(domain)) => {
+            let confinement = Confinement::Broker { plan, domain, door };
+            let pid = command.start(control, confinement, scope)?;
+            // After the fork: a second listener could not be made under this filter.
+            confine::filter(plan, domain)?;
+            say_ready()?;
+            pid
+        }
+        (_, domain) => {
+            if let Some(domain) = domain {
+                confine::filter(plan, domain)?;
+            }
+            let confinement = domain.map_or(Confinement::Nothing, Confinement::Domain);
+            say_ready()?;
+            match wire::hear::<Order>(control) {
+                Ok(Some((Order::Go, _))) => {}
+                // ccbox is gone, or says something else before the run has begun.
+                Ok(_) | Err(_) => return Ok(()),
+            }
+            command.start(control, confinement, scope)?
+        }
+    };
     drop(listeners);
-    match wire::hear::<Order>(control) {
-        Ok(Some((Order::Go, _))) => {}
-        // ccbox is gone, or says something else before the run has begun.
-        Ok(_) | Err(_) => return Ok(()),
-    }
-
-    let pid = command.start(control, domain.as_ref(), scope)?;
     // A broken control socket counts as the end of ccbox.
     let _ = keeper::keep(control, &events, pid);
     if scope == Scope::Tree {
@@ -109,16 +126,30 @@ fn stage(
     Ok(())
 }
 
-/// Closes everything but the control socket and what the command keeps, and puts the caller's standard error back.
+/// The socket on which a floor's listener goes to ccbox, if the plan has a floor.
+fn door(plan: &InnerPlan, facts: &Facts) -> Result<Option<OwnedFd>, SetupFailure> {
+    let failed = |e| Step::Supervision.failed(&e, "");
+    match (&plan.floor, facts.door) {
+        (None, None) => Ok(None),
+        (Some(_), Some(number)) if plan.confine => fds::adopt(number).map(Some).map_err(failed),
+        // A floor nobody would answer for, or somebody who would never be asked.
+        _ => Err(failed(Errno::ENOTSUP.into())),
+    }
+}
+
+/// Closes everything but the sockets to ccbox and what the command keeps, and puts the caller's standard error back.
 fn descriptors(plan: &InnerPlan, facts: &Facts, control: &OwnedFd) -> io::Result<()> {
     let mut keep = plan.keep_fds.clone();
     keep.push(control.as_raw_fd());
+    keep.extend(facts.door);
     if facts.stderr > 2 {
         let stderr = fds::adopt(facts.stderr)?;
         fds::replace_stderr(&stderr)?;
     }
     fds::close_all_except(&keep)?;
-    fds::set_inheritable_number(control.as_raw_fd(), false)?;
+    for socket in std::iter::once(control.as_raw_fd()).chain(facts.door) {
+        fds::set_inheritable_number(socket, false)?;
+    }
     for &fd in &plan.keep_fds {
         fds::set_inheritable_number(fd, true)?;
     }

@@ -3,12 +3,60 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use ccbox::backend::{
-    Engine, EngineArg, InnerPlan, Invocation, Mount, NetSetup, OverlayMount, PreMount, STAGE,
+    Engine, EngineArg, Floor, InnerPlan, Invocation, Mount, NetSetup, OverlayMount, PreMount, STAGE,
 };
+use ccbox::broker::decide::Rule;
+use ccbox::broker::fold::NameRules;
+use ccbox::broker::plan::{BrokerPlan, NamedRule, Tree, components};
+use ccbox::broker::supervise::{Denial, Sink};
 use ccbox::exit::Failure;
-use ccbox::session::{self, Outcome, SessionConfig};
+use ccbox::policy::{Layer, Origin};
+use ccbox::session::{self, BrokerSetup, Outcome, SessionConfig};
+
+/// Says each refusal on standard error.
+struct Say {
+    panics: bool,
+}
+
+impl Sink for Say {
+    fn denied(&self, denial: Denial) {
+        assert!(!self.panics, "the sink fails");
+        eprintln!("denied: {} {}", denial.action, denial.path.display());
+    }
+}
+
+/// One rule: nobody makes or writes `closed` in the working directory.
+fn setup(ws: &Path, exempt: Vec<PathBuf>, say: Say) -> BrokerSetup {
+    let closed = ws.join("closed");
+    BrokerSetup {
+        plan: Arc::new(BrokerPlan {
+            trees: vec![Tree {
+                guest: ws.to_owned(),
+                host: ws.to_owned(),
+                top: ws.to_owned(),
+                names: NameRules::Unix,
+                ignores_case: false,
+            }],
+            exempt,
+            served: vec!["/tmp".into()],
+            rules: vec![NamedRule {
+                rule: Rule::Exact(components(&closed)),
+                words: format!("deny_write \"{}\"", closed.display()),
+                origin: Origin {
+                    layer: Layer::Flag("--broker"),
+                    file: None,
+                    line: None,
+                },
+            }],
+            exceptions: Vec::new(),
+            git: false,
+        }),
+        sink: Arc::new(say),
+    }
+}
 
 fn same(path: OsString) -> (PathBuf, PathBuf) {
     (path.clone().into(), path.into())
@@ -50,6 +98,9 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let mut keep_fds = Vec::new();
     let mut pins = Vec::new();
     let mut serve = false;
+    let mut broker = None;
+    let mut exempt = Vec::new();
+    let mut announce = false;
     let mut extra = Vec::new();
     let mut premounts = Vec::new();
     let mut guest = Vec::new();
@@ -71,14 +122,22 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             "--cwd" => cwd = value().into(),
             "--keep-fd" => keep_fds.push(value().to_str().unwrap().parse().unwrap()),
             "--pin" => pins.push((PathBuf::from(value()), 1, 1)),
-            "--cover" => guest.push(Mount::Cover {
-                dst: value().into(),
-                is_dir: false,
-            }),
-            "--cover-dir" => guest.push(Mount::Cover {
-                dst: value().into(),
-                is_dir: true,
-            }),
+            "--cover" => {
+                let (of, dst) = same(value());
+                guest.push(Mount::Cover {
+                    of,
+                    dst,
+                    is_dir: false,
+                });
+            }
+            "--cover-dir" => {
+                let (of, dst) = same(value());
+                guest.push(Mount::Cover {
+                    of,
+                    dst,
+                    is_dir: true,
+                });
+            }
             "--read-only" => {
                 let (src, dst) = same(value());
                 guest.push(Mount::RoBind { src, dst });
@@ -97,11 +156,16 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
                 }));
             }
             "--serve" => serve = true,
+            "--broker" => broker = Some(Say { panics: false }),
+            "--failing-broker" => broker = Some(Say { panics: true }),
+            "--exempt" => exempt.push(PathBuf::from(value())),
+            "--announce" => announce = true,
             "--arg" => extra.push(EngineArg::Text(value())),
             other => panic!("{other}"),
         }
     };
     let ws = cwd.clone();
+    let root = cwd.clone();
     let text = |s: &str| EngineArg::Text(s.into());
     let staged = !guest.is_empty();
     let mounts: &[&str] = if staged {
@@ -144,7 +208,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         for a in [
             text("--bind"),
             EngineArg::Text(ws.clone().into()),
-            EngineArg::Text(ws.into()),
+            EngineArg::Text(ws.clone().into()),
         ] {
             engine_args.push(a);
         }
@@ -174,6 +238,11 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             ignored_signals: Vec::new(),
             unix_sockets: false,
             open_network: false,
+            floor: broker.is_some().then(|| Floor {
+                // The private /tmp holds the working directory, so the broker answers there as well.
+                covered: vec![ws.clone(), "/tmp".into()],
+                exempt: exempt.clone(),
+            }),
         },
         premounts,
     };
@@ -182,6 +251,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         listen: vec![3128],
         keep_fds,
         state_dirs: Vec::new(),
+        broker: broker.map(|say| setup(&root, exempt, say)),
         on_listeners: Box::new(move |listeners| {
             if serve {
                 for listener in listeners.listeners {
@@ -195,7 +265,12 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             }
             Ok(Box::new(()))
         }),
-        on_ready: Box::new(|_| {}),
+        witness: None,
+        on_ready: Box::new(move |enforced| {
+            if announce {
+                eprintln!("ready: {enforced:?}");
+            }
+        }),
     };
     match session::run(invocation, config) {
         Ok(Outcome::Exited(code)) => ExitCode::from(code),

@@ -72,7 +72,7 @@ fn daemons() {
 }
 
 /// Spread over the first 60 ms, denser at the start.
-fn moment(round: u32) -> Duration {
+pub(crate) fn moment(round: u32) -> Duration {
     let x = u64::from(round) * 7919 % 600;
     Duration::from_micros(if round.is_multiple_of(2) {
         x * 100
@@ -88,15 +88,19 @@ fn start(dir: &Dir, way: &[&str]) -> Child {
 }
 
 fn storm() {
-    let dir = Dir::new();
     for way in WAYS {
-        for round in 0..rounds(100) {
-            let mut run = start(&dir, way);
-            std::thread::sleep(moment(round));
-            kill(run.id(), libc::SIGKILL);
-            run.wait().unwrap();
-            nothing_left(run.id(), "sleep 4103");
-        }
+        storm_of(way, 100);
+    }
+}
+
+pub(crate) fn storm_of(way: &[&str], count: u32) {
+    let dir = Dir::new();
+    for round in 0..rounds(count) {
+        let mut run = start(&dir, way);
+        std::thread::sleep(moment(round));
+        kill(run.id(), libc::SIGKILL);
+        run.wait().unwrap();
+        nothing_left(run.id(), "sleep 4103");
     }
 }
 
@@ -110,9 +114,13 @@ fn between(group: u32) -> Vec<u32> {
 }
 
 fn storm_between() {
+    storm_between_of(&BOXES, 60);
+}
+
+pub(crate) fn storm_between_of(ways: &[&[&str]], count: u32) {
     let dir = Dir::new();
-    for way in BOXES {
-        for round in 0..rounds(60) {
+    for &way in ways {
+        for round in 0..rounds(count) {
             let mut run = start(&dir, way);
             std::thread::sleep(moment(round));
             let pids = between(run.id());

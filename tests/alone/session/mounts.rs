@@ -62,10 +62,19 @@ fn held() {
          grep -E \" $PWD/(f|d|p|w) \" /proc/self/mountinfo | cut -d' ' -f5,6 | sort -u",
     );
     let (text, here) = (stdout(&out), dir.0.display().to_string());
-    let (modes, mounts) = text.split_once("\n0 d\n").unwrap_or_else(|| {
+    // Served covers show the true metadata, placeholders have none.
+    let device = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse");
+    let modes = if device.is_ok() {
+        "644 f\n755 d\n"
+    } else {
+        "0 f\n0 d\n"
+    };
+    let mounts = text.strip_prefix(modes).unwrap_or_else(|| {
         panic!("{text} {}", stderr(&out));
     });
-    assert_eq!(modes, "0 f");
     let flags: Vec<(&str, &str)> = mounts
         .lines()
         .filter_map(|l| l.strip_prefix(&here)?.split_once(' '))

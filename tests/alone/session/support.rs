@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The engines and network set-ups a run can have; most checks hold for all.
-pub(crate) const WAYS: [&[&str]; 4] = [&[], &["--inner"], &["--host"], &["--none"]];
+pub(crate) const WAYS: [&[&str]; 5] = [&[], &["--inner"], &["--host"], &["--none"], &["--broker"]];
 /// Those with namespaces.
-pub(crate) const BOXES: [&[&str]; 3] = [&[], &["--inner"], &["--host"]];
+pub(crate) const BOXES: [&[&str]; 4] = [&[], &["--inner"], &["--host"], &["--broker"]];
 
 pub(crate) fn is_root() -> bool {
     nix::unistd::getuid().is_root()

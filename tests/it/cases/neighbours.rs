@@ -153,3 +153,32 @@ fn a_bind_at_tmp_replaces_the_private_one() {
         c.steps(script).prints("2\n");
     }
 }
+
+/// A user namespace without privileges has one group, and overlayfs keeps the group of what it copies up: a cache of another group
+/// starts empty and says so; a single file in a cache cannot be changed, only replaced.
+#[test]
+fn caches_of_another_group() {
+    for c in cases()
+        .into_iter()
+        .filter(|c| c.caller == Caller::User && machine_root(Caller::Root))
+    {
+        let script = r"D=$(dirname $T); H=$D/home; mkdir -p $H/.cache/d; echo old > $H/.cache/f; echo old > $H/.cache/d/g; chown -R --reference=$H $H/.cache
+            chgrp 54329 $H/.cache/f $H/.cache/d
+            RUN='env -C ws '$D'/bin/ccbox run --spec '$T/spec.toml
+            LC_ALL=C $AS $RUN -- sh -c 'cat ~/.cache/f; echo x >> ~/.cache/f; echo x > ~/.cache/d/new; echo n > ~/.cache/n && rm ~/.cache/f && echo new > ~/.cache/f && cat ~/.cache/f'
+            cat $H/.cache/f
+            chgrp 54329 $H/.cache; $AS $RUN -- sh -c 'ls ~/.cache; mkdir ~/.cache/d && touch ~/.cache/d/ok && ls ~/.cache'";
+        c.raw_spec("network_enabled = false\n[[bind_mounts]]\nhost_path = \"@T@/ws\"\n[filesystem]\nallow_read = [\"~\"]\n");
+        let done = c.root_steps(script);
+        done.prints("old\nnew\nold\nd\n")
+            .says(&["notice", "/home/.cache` starts empty"]);
+        assert_eq!(
+            done.err
+                .matches("Value too large for defined data type")
+                .count(),
+            2,
+            "{}",
+            done.err
+        );
+    }
+}

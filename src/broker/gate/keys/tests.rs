@@ -1,5 +1,7 @@
 //! Each class of keys, by `git config`-like names; the value after the first `=`.
 
+mod review;
+
 use super::*;
 use crate::broker::testgit::Git;
 

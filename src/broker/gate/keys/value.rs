@@ -52,7 +52,8 @@ pub(super) fn integer(value: &[u8]) -> bool {
 }
 
 fn color(value: &[u8]) -> bool {
-    value.len() <= 100
+    !value.starts_with(b"-")
+        && value.len() <= 100
         && value
             .iter()
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b' ' | b'#' | b'-'))
@@ -61,6 +62,7 @@ fn color(value: &[u8]) -> bool {
 /// `90.days`, `2 weeks ago`, `never`, `2026-01-01`.
 pub(super) fn date(value: &[u8]) -> bool {
     !value.is_empty()
+        && !value.starts_with(b"-")
         && value.len() <= 100
         && value
             .iter()

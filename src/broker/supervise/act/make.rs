@@ -81,11 +81,11 @@ impl Turn<'_> {
                 name,
                 needs: Needs::Directory,
             };
-            let verdict = broker.decide(action, &site, name, Kind::Absent);
-            if let Some(checks) = Broker::cleared(verdict, alone, &asked)? {
-                return Err(Broker::gate(checks, &asked));
-            }
+            let verdict = broker.decide(action, &site, name, Kind::Absent)?;
+            let checks = Broker::cleared(verdict, alone, &asked)?;
+            broker.pass_to_act(checks, &asked)?;
             act(spot.dir.as_fd(), &place::with_slash(name, spot.slash)?)?;
+            broker.repositories.came(&spot.dir, name.to_bytes());
             Ok(Outcome::Value(0))
         })
     }

@@ -4,6 +4,7 @@
 //! directory and a name; find the area. Not covered: the kernel goes on and the floor decides, where the floor governs it. Covered: take
 //! the lock, find the path the directory has now, decide, act on the descriptor, and answer with the kernel's own errno.
 
+mod how;
 mod make;
 mod mode;
 mod open;

@@ -109,10 +109,9 @@ impl Turn<'_> {
                     name: &name,
                     needs: change.needs,
                 };
-                let verdict = broker.decide(change.action, &site, &name, kind(Some(look)));
-                if let Some(checks) = Broker::cleared(verdict, alone, &asked)? {
-                    return Err(Broker::gate(checks, &asked));
-                }
+                let verdict = broker.decide(change.action, &site, &name, kind(Some(look)))?;
+                let checks = Broker::cleared(verdict, alone, &asked)?;
+                broker.pass_to_act(checks, &asked)?;
             }
             act()?;
             Ok(Outcome::Value(0))

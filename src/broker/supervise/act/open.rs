@@ -12,16 +12,13 @@ use super::super::resolve::{Goal, Last, Spot};
 use super::super::{Broker, Stop, place};
 use super::{Outcome, Turn};
 use crate::broker::action::{Action, Kind};
-use crate::broker::decide::{Verdict, decide_unnamed};
-use crate::broker::supervise::facts::Around;
+use crate::broker::decide::Verdict;
+use crate::broker::gitdir::Passed;
 use crate::sys::at::{self, How, Look};
 use crate::sys::task;
 
 /// What F_SETFL can change (SETFL_MASK of the kernel's fs/fcntl.c), but for the one flag that is taken back.
 const SETTABLE: i32 = libc::O_APPEND | libc::O_DIRECT | libc::O_NOATIME | libc::O_ASYNC;
-/// `struct open_how` as it was first, and the largest the kernel looks at.
-const HOW_SIZE: usize = 24;
-const HOW_LARGEST: usize = 4096;
 
 /// The floor decides an open with these flags as the broker would: it takes the right to open for writing and to create, but
 /// `O_TRUNC` alone empties a file without either.
@@ -35,37 +32,37 @@ pub(super) fn floor_decides(flags: i32) -> bool {
 
 /// One open, as the caller wants it.
 #[derive(Debug)]
-struct Wish {
-    dirfd: i32,
-    path: CString,
-    flags: i32,
-    mode: u32,
-    resolve: u64,
+pub(super) struct Wish {
+    pub(super) dirfd: i32,
+    pub(super) path: CString,
+    pub(super) flags: i32,
+    pub(super) mode: u32,
+    pub(super) resolve: u64,
     /// "Continue" is a possible answer.
-    floor: bool,
+    pub(super) floor: bool,
     /// openat2: what is not answered here is ENOSYS, so that the caller falls back on openat, whose flags are in registers.
-    modern: bool,
+    pub(super) modern: bool,
 }
 
 impl Wish {
-    fn has(&self, flags: i32) -> bool {
+    pub(super) fn has(&self, flags: i32) -> bool {
         self.flags & flags == flags
     }
 
-    fn creates(&self) -> bool {
+    pub(super) fn creates(&self) -> bool {
         self.has(libc::O_CREAT)
     }
 
-    fn exclusive(&self) -> bool {
+    pub(super) fn exclusive(&self) -> bool {
         self.has(libc::O_CREAT | libc::O_EXCL)
     }
 
     /// A link that is the last component is followed.
-    fn follows(&self) -> bool {
+    pub(super) fn follows(&self) -> bool {
         !self.has(libc::O_NOFOLLOW) && !self.exclusive()
     }
 
-    fn give(&self, file: OwnedFd) -> Outcome {
+    pub(super) fn give(&self, file: OwnedFd) -> Outcome {
         Outcome::Give {
             file,
             close_on_exec: self.has(libc::O_CLOEXEC),
@@ -94,7 +91,12 @@ impl Turn<'_> {
         // As build_open_how() does: unknown flags are nothing, `O_PATH` rules out most others.
         let flags = flags & at::OPEN_FLAGS | at::LARGE_FILE;
         let unnamed = flags & libc::O_TMPFILE & !libc::O_DIRECTORY != 0;
-        let invalid = unnamed && (flags & (libc::O_TMPFILE | libc::O_CREAT) != libc::O_TMPFILE);
+        let directory = libc::O_DIRECTORY | libc::O_CREAT;
+        let invalid = if unnamed {
+            flags & (libc::O_TMPFILE | libc::O_CREAT) != libc::O_TMPFILE
+        } else {
+            flags & directory == directory
+        };
         if flags & libc::O_PATH != 0 || invalid {
             return Ok(Outcome::Continue);
         }
@@ -119,135 +121,7 @@ impl Turn<'_> {
         }
     }
 
-    /// openat2(2). Its flags are in memory, so that the kernel would read other ones than these: it is never told to continue.
-    pub(super) fn open_how(
-        &self,
-        dirfd: i32,
-        path: u64,
-        how: u64,
-        size: u64,
-    ) -> Result<Outcome, Stop> {
-        let how = self.copy_how(how, size)?;
-        // The kernel's own opinion of the flags, for a path that is refused only after them.
-        match at::open(self.broker.root.as_fd(), c"", how) {
-            Err(Errno::ENOENT) => {}
-            Err(errno) => return Err(errno.into()),
-            Ok(_) => return Err(Errno::EINVAL.into()),
-        }
-        let path = self.caller.text(path)?;
-        if how.resolve & libc::RESOLVE_CACHED != 0 {
-            // "May not be possible": the caller asks again without.
-            return Err(Errno::EAGAIN.into());
-        }
-        let flags = i32::try_from(how.flags).map_err(|_| Errno::EINVAL)?;
-        let wish = Wish {
-            dirfd,
-            path,
-            flags,
-            mode: u32::try_from(how.mode).map_err(|_| Errno::EINVAL)?,
-            resolve: how.resolve,
-            floor: false,
-            modern: true,
-        };
-        let writes = flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) != 0;
-        if flags & libc::O_PATH != 0 || !writes {
-            self.read_only_how(&wish)
-        } else if flags & libc::O_TMPFILE == libc::O_TMPFILE {
-            self.unnamed(&wish)
-        } else {
-            self.named(&wish)
-        }
-    }
-
-    /// copy_struct_from_user() of the kernel.
-    fn copy_how(&self, address: u64, size: u64) -> Result<How, Errno> {
-        let size = usize::try_from(size).map_err(|_| Errno::E2BIG)?;
-        if size < HOW_SIZE {
-            return Err(Errno::EINVAL);
-        }
-        if size > HOW_LARGEST {
-            return Err(Errno::E2BIG);
-        }
-        let bytes = self.caller.bytes(address, size)?;
-        let (known, unknown) = bytes.split_at_checked(HOW_SIZE).ok_or(Errno::EINVAL)?;
-        if unknown.iter().any(|&b| b != 0) {
-            return Err(Errno::E2BIG);
-        }
-        let mut words = known
-            .chunks_exact(8)
-            .filter_map(|word| Some(u64::from_ne_bytes(word.try_into().ok()?)));
-        let mut next = || words.next().ok_or(Errno::EINVAL);
-        Ok(How {
-            flags: next()?,
-            mode: next()?,
-            resolve: next()?,
-        })
-    }
-
-    /// openat2(2) that writes nothing.
-    fn read_only_how(&self, wish: &Wish) -> Result<Outcome, Stop> {
-        let mut walk = self.walk().with(wish.resolve);
-        let object = walk.object(wish.dirfd, &wish.path, wish.follows())?;
-        let look = at::look(object.as_fd(), c"")?;
-        if wish.has(libc::O_DIRECTORY) && !look.is(libc::S_IFDIR) {
-            return Err(Errno::ENOTDIR.into());
-        }
-        if wish.has(libc::O_PATH) {
-            return Ok(wish.give(object));
-        }
-        if look.is(libc::S_IFLNK) {
-            return Err(Errno::ELOOP.into());
-        }
-        // Outside of the covered trees the child's domain may deny reading, which says nothing to this process.
-        let covered = self
-            .broker
-            .areas
-            .of(object.as_fd(), &look)?
-            .is_some_and(Area::is_covered);
-        let plain = look.is(libc::S_IFDIR) || look.is(libc::S_IFREG);
-        if !covered || !plain {
-            return Err(Errno::ENOSYS.into());
-        }
-        let flags = wish.flags & !libc::O_NOFOLLOW | libc::O_NOCTTY;
-        Ok(wish.give(at::open_here(&at::own_name(object.as_fd()), flags)?))
-    }
-
-    /// `O_TMPFILE`: the path is that of the directory.
-    fn unnamed(&self, wish: &Wish) -> Result<Outcome, Stop> {
-        let mut walk = self.walk().with(wish.resolve);
-        let dir = walk.object(wish.dirfd, &wish.path, wish.follows())?;
-        let (area, look) = self.broker.area(&dir)?;
-        let Some(area) = area.filter(|area| area.is_covered()) else {
-            return not_ours(wish);
-        };
-        if !look.is(libc::S_IFDIR) {
-            return Err(Errno::ENOTDIR.into());
-        }
-        let file = self.broker.locked(false, |alone| {
-            let site = self.broker.site(&dir, area)?;
-            if let Some(known) = &site.dir {
-                let facts = Around::new(&dir, known.depth(), c".");
-                let verdict = decide_unnamed(&self.broker.set, known, &facts);
-                let asked = Asked {
-                    action: "create",
-                    site: &site,
-                    name: c"",
-                    needs: Needs::Directory,
-                };
-                Broker::cleared(verdict, alone, &asked)?;
-            }
-            task::set_umask(self.caller.status()?.umask);
-            let how = How {
-                flags: place::flags(wish.flags | libc::O_NOCTTY),
-                mode: u64::from(wish.mode),
-                resolve: libc::RESOLVE_NO_SYMLINKS,
-            };
-            Ok(at::open(dir.as_fd(), c".", how)?)
-        })?;
-        Ok(wish.give(file))
-    }
-
-    fn named(&self, wish: &Wish) -> Result<Outcome, Stop> {
+    pub(super) fn named(&self, wish: &Wish) -> Result<Outcome, Stop> {
         let mut walk = self.walk().with(wish.resolve);
         let mut spot = walk.start(wish.dirfd, &wish.path)?;
         loop {
@@ -284,13 +158,15 @@ impl Turn<'_> {
         if wish.floor {
             return Ok(Outcome::Continue);
         }
-        if let Last::Name(_) = spot.last
-            && !wish.creates()
-        {
+        if !wish.creates() || !matches!(spot.last, Last::Name(_)) {
             let mut walk = self.walk().with(wish.resolve);
             walk.object(wish.dirfd, &wish.path, true)?;
         }
-        Err(Errno::EISDIR.into())
+        Err(if wish.exclusive() && !matches!(spot.last, Last::Name(_)) {
+            Errno::EEXIST.into()
+        } else {
+            Errno::EISDIR.into()
+        })
     }
 
     fn covered(
@@ -320,11 +196,23 @@ impl Turn<'_> {
             if wish.floor && waits && found.is_some_and(|found| found.is(libc::S_IFIFO)) {
                 return Ok(Step::Done(Outcome::Continue));
             }
-            let made = self.may_create(wish, &site, name, found.as_ref(), alone)?;
+            let umask = if wish.creates() {
+                self.caller.status()?.umask
+            } else {
+                0
+            };
+            let checked = self.may_create(wish, &site, name, found.as_ref(), alone, umask)?;
+            let made = match checked {
+                Checked::Open(made) => made,
+                Checked::Give(file) => return Ok(Step::Done(wish.give(file))),
+            };
             if wish.creates() {
-                task::set_umask(self.caller.status()?.umask);
+                task::set_umask(umask);
             }
             let opened = attempt(wish, &spot.dir, name, made)?;
+            if made != Made::Existing {
+                broker.repositories.came(&spot.dir, name.to_bytes());
+            }
             Ok(Step::Done(opened))
         })
     }
@@ -337,7 +225,8 @@ impl Turn<'_> {
         name: &CStr,
         found: Option<&Look>,
         alone: bool,
-    ) -> Result<Made, Stop> {
+        umask: u32,
+    ) -> Result<Checked, Stop> {
         let asked = Asked {
             action: if found.is_some() { "write" } else { "create" },
             site,
@@ -349,12 +238,15 @@ impl Turn<'_> {
             },
         };
         let is = kind(found);
-        let verdict = self.broker.decide(Action::Write, site, name, is);
-        if let Some(checks) = Broker::cleared(verdict, alone, &asked)? {
-            return Err(Broker::gate(checks, &asked));
+        let verdict = self.broker.decide(Action::Write, site, name, is)?;
+        let checks = Broker::cleared(verdict, alone, &asked)?;
+        match self.broker.pass_plain(checks, &asked, wish.mode & !umask)? {
+            Passed::Act => {}
+            Passed::Give(file) => return Ok(Checked::Give(file)),
+            Passed::Done => return Err(Errno::EACCES.into()),
         }
         if !wish.creates() {
-            return Ok(Made::Existing);
+            return Ok(Checked::Open(Made::Existing));
         }
         // The name may come or go before it is opened. If that changes the answer, the open must not go along with it.
         let other = if is == Kind::Absent {
@@ -362,14 +254,14 @@ impl Turn<'_> {
         } else {
             Kind::Absent
         };
-        let otherwise = self.broker.decide(Action::Write, site, name, other);
-        Ok(if otherwise == Verdict::Allow {
+        let otherwise = self.broker.decide(Action::Write, site, name, other)?;
+        Ok(Checked::Open(if otherwise == Verdict::Allow {
             Made::Either
         } else if is == Kind::Absent {
             Made::New
         } else {
             Made::Existing
-        })
+        }))
     }
 
     /// `/proc/self/fd/N` and its like: the object is known, its name must be found.
@@ -394,10 +286,9 @@ impl Turn<'_> {
                     name: &name,
                     needs: Needs::Object,
                 };
-                let verdict = broker.decide(Action::Write, &site, &name, kind(Some(&look)));
-                if let Some(checks) = Broker::cleared(verdict, alone, &asked)? {
-                    return Err(Broker::gate(checks, &asked));
-                }
+                let verdict = broker.decide(Action::Write, &site, &name, kind(Some(&look)))?;
+                let checks = Broker::cleared(verdict, alone, &asked)?;
+                broker.pass_to_act(checks, &asked)?;
             }
             reopened(wish, object)
         })
@@ -448,7 +339,7 @@ impl Turn<'_> {
 }
 
 /// Nothing the broker acts on.
-fn not_ours(wish: &Wish) -> Result<Outcome, Stop> {
+pub(super) fn not_ours(wish: &Wish) -> Result<Outcome, Stop> {
     if wish.modern {
         Err(Errno::ENOSYS.into())
     } else if wish.floor {
@@ -526,6 +417,14 @@ fn reopened(wish: &Wish, object: &OwnedFd) -> Result<Outcome, Stop> {
         }
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// A name that may be opened.
+enum Checked {
+    /// Now.
+    Open(Made),
+    /// It has been carried out another way: the caller gets this file.
+    Give(OwnedFd),
 }
 
 /// What a name was decided for.

@@ -41,10 +41,14 @@ impl Turn<'_> {
             let site = broker.site(&spot.dir, area)?;
             let found = find(&spot.dir, name)?.ok_or(Errno::ENOENT)?;
             // What cannot succeed is not decided, and not tried either: it may be something else by then.
-            match found.is(libc::S_IFDIR) {
-                true if !is_rmdir => return Err(Errno::EISDIR.into()),
-                false if is_rmdir => return Err(Errno::ENOTDIR.into()),
-                _ => {}
+            if found.is(libc::S_IFDIR) != is_rmdir {
+                at::access(spot.dir.as_fd(), c"", libc::W_OK | libc::X_OK)?;
+                return Err(if is_rmdir {
+                    Errno::ENOTDIR
+                } else {
+                    Errno::EISDIR
+                }
+                .into());
             }
             // From here a mount of the sandbox does not hold the name: the kernel looks at the mounts of who asks.
             if found.mount != look.mount {
@@ -56,10 +60,10 @@ impl Turn<'_> {
                 name,
                 needs,
             };
-            let verdict = broker.decide(action, &site, name, kind(Some(&found)));
-            if let Some(checks) = Broker::cleared(verdict, alone, &asked)? {
-                return Err(Broker::gate(checks, &asked));
-            }
+            let verdict = broker.decide(action, &site, name, kind(Some(&found)))?;
+            let checks = Broker::cleared(verdict, alone, &asked)?;
+            broker.pass_to_act(checks, &asked)?;
+            broker.repositories.goes(&spot.dir, name.to_bytes())?;
             let name = place::with_slash(name, spot.slash)?;
             at::remove(spot.dir.as_fd(), &name, is_rmdir)?;
             Ok(Outcome::Value(0))

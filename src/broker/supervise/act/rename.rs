@@ -2,19 +2,19 @@
 //!
 //! Both are done alone: what moves must be what was decided about, down to every entry of a directory.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
 
 use super::super::areas::Area;
-use super::super::facts::Around;
-use super::super::judge::{Asked, Needs, Site, find, kind};
+use super::super::judge::{Asked, Needs, Site, find, kind, sound};
 use super::super::resolve::{Goal, Last, Spot, Walk};
 use super::super::{Broker, Cause, Stop, place, subtree};
 use super::{Outcome, Turn};
-use crate::broker::action::Kind;
-use crate::broker::decide::{RenameFlags, Target, Verdict, decide_link, decide_rename};
+use crate::broker::action::{Action, Kind};
+use crate::broker::decide::{RenameFlags, Target, Verdict, decide, decide_link, decide_rename};
+use crate::broker::gitdir::Passed;
 use crate::sys::at::{self, Look};
 
 /// A path argument: where it starts and where it is written.
@@ -26,6 +26,8 @@ enum Source {
     Name(Spot, CString),
     /// An object the caller holds.
     Object(OwnedFd),
+    /// What the path names is a directory, on this mount.
+    Directory(u64),
 }
 
 impl Turn<'_> {
@@ -36,9 +38,10 @@ impl Turn<'_> {
         if flags & !KNOWN != 0 || exchange && flags != libc::RENAME_EXCHANGE {
             return Ok(Outcome::Continue);
         }
-        let (old_path, new_path) = (self.caller.text(old.1)?, self.caller.text(new.1)?);
-        let from = self.walk().start(old.0, &old_path)?;
-        let to = self.walk().start(new.0, &new_path)?;
+        // Each path is looked at only when the one before has been found to lead somewhere.
+        let (old_path, new_path) = (self.caller.text(old.1), self.caller.text(new.1));
+        let from = self.walk().start(old.0, &old_path?)?;
+        let to = self.walk().start(new.0, &new_path?)?;
         let (Last::Name(old_name), Last::Name(new_name)) = (&from.last, &to.last) else {
             return Ok(Outcome::Continue);
         };
@@ -59,7 +62,12 @@ impl Turn<'_> {
             let there = broker.site(&to.dir, to_area)?;
             let moved = find(&from.dir, old_name)?.ok_or(Errno::ENOENT)?;
             let replaced = find(&to.dir, new_name)?;
-            possible(&moved, replaced.as_ref(), flags, from_look.mount)?;
+            let rename = Move {
+                from: (&here, old_name, &moved),
+                to: (&there, new_name, replaced.as_ref()),
+                flags,
+            };
+            possible(&rename, (from.slash, to.slash), from_look.mount)?;
             let asked = |source: bool| Asked {
                 action: "rename",
                 site: if source { &here } else { &there },
@@ -78,58 +86,11 @@ impl Turn<'_> {
                     return Err(Broker::denied(Cause::Unsupported, &asked(source)));
                 }
             }
-            if let (Some(from_dir), Some(to_dir)) = (&here.dir, &there.dir) {
-                let from_facts = Around::new(&here.fd, from_dir.depth(), old_name);
-                let to_facts = Around::new(&there.fd, to_dir.depth(), new_name);
-                let source = Target {
-                    dir: from_dir,
-                    name: old_name.to_bytes(),
-                    kind: kind(Some(&moved)),
-                    facts: &from_facts,
-                };
-                let target = Target {
-                    dir: to_dir,
-                    name: new_name.to_bytes(),
-                    kind: kind(replaced.as_ref()),
-                    facts: &to_facts,
-                };
-                let verdict = decide_rename(
-                    &broker.set,
-                    &source,
-                    &target,
-                    RenameFlags {
-                        exchange,
-                        whiteout: flags & libc::RENAME_WHITEOUT != 0,
-                    },
-                );
-                let blame = broker.leaves(&source);
-                if let Some(checks) = Broker::cleared(verdict, true, &asked(blame))? {
-                    if checks.walk {
-                        let back = exchange && kind(replaced.as_ref()) == Kind::Dir;
-                        let refused =
-                            subtree::refused(&broker.set, &source, &target, &here.fd, old_name)
-                                .or_else(|| {
-                                    back.then(|| {
-                                        subtree::refused(
-                                            &broker.set,
-                                            &target,
-                                            &source,
-                                            &there.fd,
-                                            new_name,
-                                        )
-                                    })?
-                                });
-                        if let Some(cause) = refused {
-                            return Err(Broker::denied(cause, &asked(true)));
-                        }
-                    }
-                    if checks.gate.is_some() {
-                        return Err(Broker::gate(checks, &asked(false)));
-                    }
-                }
-            } else if here.dir.is_some() != there.dir.is_some() {
-                return Err(Errno::EXDEV.into());
+            if let Passed::Done = broker.pass_rename(&rename)? {
+                return Ok(Outcome::Value(0));
             }
+            broker.repositories.goes(&from.dir, old_name.to_bytes())?;
+            broker.repositories.goes(&to.dir, new_name.to_bytes())?;
             at::rename(
                 (from.dir.as_fd(), &place::with_slash(old_name, from.slash)?),
                 (to.dir.as_fd(), &place::with_slash(new_name, to.slash)?),
@@ -158,20 +119,16 @@ impl Turn<'_> {
         if flags & !(libc::AT_SYMLINK_FOLLOW | libc::AT_EMPTY_PATH) != 0 {
             return Ok(Outcome::Continue);
         }
-        let (old_path, new_path) = (self.caller.text(old.1)?, self.caller.text(new.1)?);
+        let (old_path, new_path) = (self.caller.text(old.1)?, self.caller.text(new.1));
         let source = if old_path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-            Some(Source::Object(self.caller.base(
-                broker.root.as_fd(),
-                old.0,
-                c"",
-            )?))
+            Source::Object(self.caller.base(broker.root.as_fd(), old.0, c"")?)
         } else {
             let mut walk = self.walk();
             let spot = walk.start(old.0, &old_path)?;
             linked(&mut walk, spot, flags & libc::AT_SYMLINK_FOLLOW != 0)?
         };
-        let to = self.walk().start(new.0, &new_path)?;
-        let (Some(source), Last::Name(new_name)) = (source, &to.last) else {
+        let to = self.walk().start(new.0, &new_path?)?;
+        let Last::Name(new_name) = &to.last else {
             return Ok(Outcome::Continue);
         };
         let (area, look) = broker.area(&to.dir)?;
@@ -186,6 +143,9 @@ impl Turn<'_> {
             if find(&to.dir, new_name)?.is_some() {
                 return Err(Errno::EEXIST.into());
             }
+            if to.slash {
+                return Err(Errno::ENOENT.into());
+            }
             let asked = Asked {
                 action: "link",
                 site: &there,
@@ -193,6 +153,8 @@ impl Turn<'_> {
                 needs: Needs::Directory,
             };
             let (linked, from) = match &source {
+                Source::Directory(mount) if *mount == look.mount => return Err(Errno::EPERM.into()),
+                Source::Directory(_) => return Err(Errno::EXDEV.into()),
                 Source::Name(spot, name) => {
                     let linked = find(&spot.dir, name)?.ok_or(Errno::ENOENT)?;
                     let from_area = broker.area(&spot.dir)?.0;
@@ -220,31 +182,99 @@ impl Turn<'_> {
                 return Err(Errno::EPERM.into());
             }
             let verdict = broker.decide_link(from.as_ref(), &linked, &there, new_name)?;
-            if let Some(checks) = Broker::cleared(verdict, true, &asked)? {
-                return Err(Broker::gate(checks, &asked));
-            }
-            let target = place::with_slash(new_name, to.slash)?;
-            let target = (to.dir.as_fd(), target.as_c_str());
+            let checks = Broker::cleared(verdict, true, &asked)?;
+            broker.pass_to_act(checks, &asked)?;
+            let target = (to.dir.as_fd(), new_name.as_c_str());
             match &source {
                 Source::Name(spot, name) => {
                     let name = place::with_slash(name, spot.slash)?;
                     at::link((spot.dir.as_fd(), &name), target)?;
                 }
                 Source::Object(object) => at::link_object(object.as_fd(), target)?,
+                Source::Directory(_) => return Err(Errno::EPERM.into()),
             }
             Ok(Outcome::Value(0))
         })
     }
 }
 
-impl super::super::Broker {
-    /// It is the source that may not go.
-    fn leaves(&self, source: &Target<'_>) -> bool {
-        let action = crate::broker::action::Action::RenameFrom;
-        matches!(
-            crate::broker::decide::decide(&self.set, action, source),
-            Verdict::Deny(_)
-        )
+/// A rename that is possible.
+struct Move<'a> {
+    from: (&'a Site, &'a CStr, &'a Look),
+    to: (&'a Site, &'a CStr, Option<&'a Look>),
+    flags: u32,
+}
+
+impl Broker {
+    /// Decides a rename and makes the checks it needs. Only a walk or a gate has an outcome of its own.
+    fn pass_rename(&self, asked_for: &Move<'_>) -> Result<Passed, Stop> {
+        let Move { from, to, flags } = asked_for;
+        let (here, old_name, moved) = *from;
+        let (there, new_name, replaced) = *to;
+        let asked = |source: bool| Asked {
+            action: "rename",
+            site: if source { here } else { there },
+            name: if source { old_name } else { new_name },
+            needs: Needs::Directory,
+        };
+        let ((_, from_dir), (_, to_dir)) = match (&here.tree, &there.tree) {
+            (Some(from), Some(to)) => (from, to),
+            (None, None) => return Ok(Passed::Act),
+            // Two areas of one mount: to the caller they are two mounts.
+            _ => return Err(Errno::EXDEV.into()),
+        };
+        let no_facts = || Self::denied(Cause::Unsupported, &asked(true));
+        let from_facts = self.facts(here, old_name).ok_or_else(no_facts)?;
+        let to_facts = self.facts(there, new_name).ok_or_else(no_facts)?;
+        let source = Target {
+            dir: from_dir,
+            name: old_name.to_bytes(),
+            kind: kind(Some(moved)),
+            facts: &from_facts,
+        };
+        let target = Target {
+            dir: to_dir,
+            name: new_name.to_bytes(),
+            kind: kind(replaced),
+            facts: &to_facts,
+        };
+        let exchange = flags & libc::RENAME_EXCHANGE != 0;
+        let flags = RenameFlags {
+            exchange,
+            whiteout: flags & libc::RENAME_WHITEOUT != 0,
+        };
+        let verdict = decide_rename(&self.set, &source, &target, flags);
+        let leaves = decide(&self.set, Action::RenameFrom, &source);
+        sound(&from_facts)?;
+        sound(&to_facts)?;
+        let blamed = asked(matches!(leaves, Verdict::Deny(_)));
+        let Some(checks) = Self::cleared(verdict, true, &blamed)? else {
+            return Ok(Passed::Act);
+        };
+        if checks.walk {
+            let there_and_back = [
+                (&source, &target, &here.fd, old_name),
+                (&target, &source, &there.fd, new_name),
+            ];
+            let directions = if exchange { 2 } else { 1 };
+            for (from, to, dir, name) in there_and_back.into_iter().take(directions) {
+                if let Some(cause) = subtree::refused(&self.set, from, to, dir, name) {
+                    return Err(Self::denied(cause, &asked(true)));
+                }
+            }
+            sound(&from_facts)?;
+            sound(&to_facts)?;
+        }
+        match checks.gate {
+            None => Ok(Passed::Act),
+            Some(gate) => self.pass(
+                gate,
+                &asked(false),
+                Some((here, old_name)),
+                asked_for.flags & libc::RENAME_NOREPLACE != 0,
+                0,
+            ),
+        }
     }
 
     fn decide_link(
@@ -254,77 +284,106 @@ impl super::super::Broker {
         there: &Site,
         new_name: &CString,
     ) -> Result<Verdict, Stop> {
-        let Some(to_dir) = &there.dir else {
+        let from_tree = from.and_then(|(site, _)| site.tree.as_ref());
+        let Some((_, to_dir)) = &there.tree else {
             // A name without rules; but never for an object that has some.
-            return if from.is_some_and(|(site, _)| site.dir.is_some()) {
+            return if from_tree.is_some() {
                 Err(Errno::EXDEV.into())
             } else {
                 Ok(Verdict::Allow)
             };
         };
-        let to_facts = Around::new(&there.fd, to_dir.depth(), new_name);
+        let to_facts = self.facts(there, new_name).ok_or(Errno::EACCES)?;
         let target = Target {
             dir: to_dir,
             name: new_name.to_bytes(),
             kind: Kind::Absent,
             facts: &to_facts,
         };
-        let Some((site, name)) = from else {
-            return Ok(decide_link(&self.set, None, &target));
+        let verdict = match (from, from_tree) {
+            (None, _) => decide_link(&self.set, None, &target),
+            (Some(_), None) => return Err(Errno::EXDEV.into()),
+            (Some((site, name)), Some((_, dir))) => {
+                let facts = self.facts(site, name).ok_or(Errno::EACCES)?;
+                let source = Target {
+                    dir,
+                    name: name.to_bytes(),
+                    kind: kind(Some(linked)),
+                    facts: &facts,
+                };
+                let verdict = decide_link(&self.set, Some(&source), &target);
+                sound(&facts)?;
+                verdict
+            }
         };
-        let Some(from_dir) = &site.dir else {
-            return Err(Errno::EXDEV.into());
-        };
-        let from_facts = Around::new(&site.fd, from_dir.depth(), name);
-        let source = Target {
-            dir: from_dir,
-            name: name.to_bytes(),
-            kind: kind(Some(linked)),
-            facts: &from_facts,
-        };
-        Ok(decide_link(&self.set, Some(&source), &target))
+        sound(&to_facts)?;
+        Ok(verdict)
     }
 }
 
-/// What linkat(2) links: following a final link if asked to. `None` for a path whose last component is no name: a directory.
-fn linked(walk: &mut Walk<'_>, mut spot: Spot, follow: bool) -> Result<Option<Source>, Stop> {
+/// What linkat(2) links: following a final link if asked to.
+fn linked(walk: &mut Walk<'_>, mut spot: Spot, follow: bool) -> Result<Source, Stop> {
     loop {
         let Last::Name(name) = &spot.last else {
-            return Ok(None);
+            return Ok(Source::Directory(at::look(spot.dir.as_fd(), c"")?.mount));
         };
         let name = name.clone();
-        let is_link = find(&spot.dir, &name)?
-            .ok_or(Errno::ENOENT)?
-            .is(libc::S_IFLNK);
-        if !is_link || !follow && !spot.slash {
-            return Ok(Some(Source::Name(spot, name)));
+        let found = find(&spot.dir, &name)?.ok_or(Errno::ENOENT)?;
+        if spot.slash && !found.is(libc::S_IFLNK) && !found.is(libc::S_IFDIR) {
+            return Err(Errno::ENOTDIR.into());
+        }
+        if !found.is(libc::S_IFLNK) || !follow && !spot.slash {
+            return Ok(Source::Name(spot, name));
         }
         match walk.follow(&spot, &name)? {
             Goal::Spot(next) => spot = next,
-            Goal::Object(object) => return Ok(Some(Source::Object(object))),
+            Goal::Object(object) => return Ok(Source::Object(object)),
         }
     }
 }
 
-/// What the kernel refuses whatever the rules are (do_renameat2() and vfs_rename()), as far as it decides about names and kinds. What is
-/// left to it is refused by it.
-fn possible(moved: &Look, replaced: Option<&Look>, flags: u32, mount: u64) -> Result<(), Errno> {
-    let exchange = flags & libc::RENAME_EXCHANGE != 0;
+/// What the kernel refuses whatever the rules are, as far as it decides about names and kinds: do_renameat2() and may_delete(), in their
+/// order. What is left to it is refused by it.
+fn possible(rename: &Move<'_>, slashes: (bool, bool), mount: u64) -> Result<(), Errno> {
+    let (here, old_name, moved) = rename.from;
+    let (there, new_name, replaced) = rename.to;
+    let exchange = rename.flags & libc::RENAME_EXCHANGE != 0;
+    let is_dir = |look: &Look| look.is(libc::S_IFDIR);
     match replaced {
-        Some(_) if flags & libc::RENAME_NOREPLACE != 0 => return Err(Errno::EEXIST),
+        Some(_) if rename.flags & libc::RENAME_NOREPLACE != 0 => return Err(Errno::EEXIST),
         None if exchange => return Err(Errno::ENOENT),
+        Some(replaced) if exchange && slashes.1 && !is_dir(replaced) => {
+            return Err(Errno::ENOTDIR);
+        }
         _ => {}
+    }
+    if !is_dir(moved) && (slashes.0 || slashes.1 && !exchange) {
+        return Err(Errno::ENOTDIR);
+    }
+    let old = place::join(&here.guest, old_name.to_bytes());
+    let new = place::join(&there.guest, new_name.to_bytes());
+    if place::below(&there.guest, &old).is_some() {
+        return Err(Errno::EINVAL);
+    }
+    if place::below(&here.guest, &new).is_some() {
+        return Err(if exchange {
+            Errno::EINVAL
+        } else {
+            Errno::ENOTEMPTY
+        });
     }
     // From here a mount of the sandbox does not hold a name: the kernel looks at the mounts of who asks.
     if moved.mount != mount || replaced.is_some_and(|replaced| replaced.mount != mount) {
         return Err(Errno::EBUSY);
     }
-    if let Some(replaced) = replaced.filter(|_| !exchange) {
-        match (moved.is(libc::S_IFDIR), replaced.is(libc::S_IFDIR)) {
-            (true, false) => return Err(Errno::ENOTDIR),
-            (false, true) => return Err(Errno::EISDIR),
-            _ => {}
-        }
+    let mismatch = match replaced.filter(|_| !exchange).map(is_dir) {
+        Some(false) if is_dir(moved) => Errno::ENOTDIR,
+        Some(true) if !is_dir(moved) => Errno::EISDIR,
+        _ => return Ok(()),
+    };
+    // The right to change the directories is asked for before.
+    for dir in [&here.fd, &there.fd] {
+        at::access(dir.as_fd(), c"", libc::W_OK | libc::X_OK)?;
     }
-    Ok(())
+    Err(mismatch)
 }

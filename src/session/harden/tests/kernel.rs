@@ -35,7 +35,7 @@ fn has_sys_admin() -> bool {
 }
 
 /// A directory everybody may enter.
-fn scratch() -> tempfile::TempDir {
+pub(super) fn scratch() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
     dir
@@ -55,14 +55,14 @@ fn probe(dir: &Path) -> PathBuf {
 }
 
 /// What confines the thread before it starts the program.
-enum Confine {
+pub(super) enum Confine {
     Nothing,
     Filter(FilterOptions),
     Domain(Domain),
     Both(Domain, FilterOptions),
 }
 
-fn run(confine: Confine, mut command: Command, ordinary: bool) -> Output {
+pub(super) fn run(confine: Confine, mut command: Command, ordinary: bool) -> Output {
     if ordinary && is_root() {
         command.uid(ORDINARY).gid(ORDINARY);
     }

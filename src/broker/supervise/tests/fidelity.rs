@@ -1,0 +1,82 @@
+//! On names that are allowed a confined thread sees what the kernel does: the same calls outside and inside give the same results, the
+//! same errnos and the same tree.
+
+mod ops;
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::harness::{Setup, scratch};
+use ops::{Op, prepare, run, tree};
+
+/// What the operations leave and answer, in a fresh directory.
+fn outside(ops: &[Op]) -> (Vec<String>, Vec<String>) {
+    let (_keep, dir) = scratch();
+    prepare(&dir);
+    let ops = ops.to_vec();
+    let setup = Setup::new(&dir);
+    let results = setup.outside(move || run(&ops));
+    (results, tree(&dir))
+}
+
+fn inside(ops: &[Op], setup: impl FnOnce(&Path) -> Setup) -> (Vec<String>, Vec<String>) {
+    let (_keep, dir) = scratch();
+    prepare(&dir);
+    let ops = ops.to_vec();
+    let (results, denials) = setup(&dir).run(move || run(&ops));
+    assert_eq!(denials, []);
+    (results, tree(&dir))
+}
+
+/// Without the long names.
+fn brief(op: &Op) -> String {
+    format!("{op:?}")
+        .replace(&"./".repeat(50), "")
+        .replace(&"n".repeat(50), "")
+}
+
+/// What differs, in words.
+fn differences(ops: &[Op]) -> Vec<String> {
+    let expected = outside(ops);
+    let got = inside(ops, |dir| {
+        Setup::new(dir).pattern("*.denied").pattern("deny/*/x")
+    });
+    let mut all = Vec::new();
+    for ((op, expected), got) in ops.iter().zip(&expected.0).zip(&got.0) {
+        if got != expected {
+            all.push(format!("{}: {got}, not {expected}", brief(op)));
+        }
+    }
+    if all.is_empty() && got.1 != expected.1 {
+        all.push(format!(
+            "after {ops:?}: {:#?}, not {:#?}",
+            got.1, expected.1
+        ));
+    }
+    all
+}
+
+#[test]
+fn every_operation_on_every_kind_of_path() {
+    let all = ops::table();
+    assert!(all.len() > 1500, "{}", all.len());
+    // A fresh tree for a few, so that one does not hide the next.
+    let wrong: Vec<String> = all.chunks(40).flat_map(differences).collect();
+    assert!(
+        wrong.is_empty(),
+        "{} of {}\n{}",
+        wrong.len(),
+        all.len(),
+        wrong.join("\n")
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn random_sequences(ops in prop::collection::vec(ops::any(), 1..60)) {
+        let wrong = differences(&ops);
+        prop_assert!(wrong.is_empty(), "{}\n{ops:#?}", wrong.join("\n"));
+    }
+}
