@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{
-    Engine, EngineArg, InnerPlan, Invocation, Mount, NetSetup, OverlayMount, PreMount, STAGE,
+    Engine, EngineArg, Floor, InnerPlan, Invocation, Mount, NetSetup, OverlayMount, PreMount, STAGE,
 };
 use crate::host::HostFacts;
 use crate::plan::Plan;
@@ -191,7 +191,10 @@ fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
         ignored_signals: Vec::new(),
         unix_sockets: plan.fs_disabled,
         open_network: net == NetSetup::Host,
-        floor: None,
+        floor: plan.broker.as_ref().map(|broker| Floor {
+            covered: broker.trees.iter().map(|t| t.guest.clone()).collect(),
+            exempt: broker.exempt.clone(),
+        }),
     }
 }
 

@@ -24,16 +24,8 @@ impl BrokerHost {
 /// The first ABI that can grant REFER; older kernels would forbid every rename between directories (linux-engine.md §7).
 pub const LEAST_ABI: i32 = 2;
 
-/// The session starts the broker.
-const CONNECTED: bool = false;
-/// Until it does.
-pub const NOT_CONNECTED: &str = "this build does not have it yet";
-
 /// Looks at this machine.
-pub(super) fn look(fs: &dyn FsView) -> BrokerHost {
-    if !CONNECTED {
-        return BrokerHost::Lacks(NOT_CONNECTED.to_owned());
-    }
+pub(in crate::host) fn look(fs: &dyn FsView) -> BrokerHost {
     judge(
         crate::sys::landlock::abi(),
         crate::sys::seccomp::has_notifications(),

@@ -14,7 +14,6 @@ use super::rules::{Named, Rules, Strength, place};
 use super::tree::{Node, Tree};
 use super::{Gap, PlanError};
 use crate::host::BrokerHost;
-use crate::host::broker::NOT_CONNECTED;
 use crate::host::fs_view::Kind;
 use crate::policy::path::PathEntry;
 use crate::policy::{Layer, Origin};
@@ -83,7 +82,7 @@ fn of_mounts(
             && creatable(ctx, tree, &n.walk.real)
             && n.strength != Strength::Own
         {
-            if is_asked_for(&n.named.origin) && why != NOT_CONNECTED {
+            if is_asked_for(&n.named.origin) {
                 refusal.get_or_insert_with(|| not_yet(&n.named, why));
             }
             absent.insert(told(&n.named));

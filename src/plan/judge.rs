@@ -113,11 +113,11 @@ fn denied(plan: &BrokerPlan, reason: Reason) -> Judged {
     }
 }
 
-/// Words of [`Reason::BareRepository`].
-pub(super) const BARE_REPOSITORY: &str =
+/// Words of a bare repository at the top of a root (`Reason::BareRepository`).
+pub const BARE_REPOSITORY: &str =
     "it would make the top of a writable root a bare repository (built-in mandatory)";
-/// Words of [`Reason::ShortName`].
-pub(super) const SHORT_NAME: &str = "a short (8.3) name may stand for a protected one";
+/// Words of an 8.3 name (`Reason::ShortName`).
+pub const SHORT_NAME: &str = "a short (8.3) name may stand for a protected one";
 
 fn kind(fs: &dyn FsView, path: &Path) -> Kind {
     match fs.kind(path) {

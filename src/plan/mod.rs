@@ -38,6 +38,7 @@ pub(crate) mod tests;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::broker::plan::BrokerPlan;
 use crate::policy::egress::EgressPolicy;
@@ -45,6 +46,7 @@ use crate::policy::{Mode, NetworkMode, Origin, View};
 
 pub use caches::CacheUse;
 pub use check::hiding;
+pub use judge::{BARE_REPOSITORY, SHORT_NAME};
 pub use paths::real_path;
 pub use rules::place;
 pub use view::NESTING_MARK;
@@ -244,7 +246,7 @@ pub struct Plan {
     /// Cache directories.
     pub caches: Vec<CacheUse>,
     /// What the creation broker holds; `None` where nothing of the host is writable, or no broker can work.
-    pub broker: Option<BrokerPlan>,
+    pub broker: Option<Arc<BrokerPlan>>,
     /// What this plan cannot hold.
     pub gaps: Vec<Gap>,
     /// A rule that was asked for is among it: a run that isolates anything is refused with this (R14).

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::context::Ctx;
 use super::gaps::Missing;
@@ -233,7 +234,7 @@ fn assemble(
         cwd: ctx.cwd(),
         argv: argv.to_vec(),
         state_dirs: files.state_dirs,
-        broker: files.broker,
+        broker: files.broker.map(Arc::new),
         gaps: files.missing.gaps,
         refusal: files.missing.refusal,
         notices: files.notices,

@@ -22,8 +22,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "exit", "policy", "spec", "host", "plan", "backend", "proxy", "report", "session",
-            "sys",
+            "exit", "policy", "spec", "host", "plan", "backend", "broker", "proxy", "report",
+            "session", "sys",
         ],
     ),
     ("main", &["cli", "session", "host"]),
