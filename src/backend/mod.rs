@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use crate::plan::Mount;
+use crate::plan::os_path;
 
 /// Where the pre-stage puts the child's file system for the engine: a directory that every system has and that the engine, which finds
 /// /dev made, has no other use for.
@@ -40,7 +41,7 @@ pub enum EngineArg {
 }
 
 /// A mount made in the pre-stage.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PreMount {
     /// A cache, on a host path; the child's file system takes it from there.
     Overlay(OverlayMount),
@@ -62,15 +63,19 @@ impl PreMount {
 }
 
 /// An overlay mounted in the pre-stage.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OverlayMount {
     /// Read-only layers, the uppermost first.
+    #[serde(with = "os_path::list")]
     pub lowers: Vec<PathBuf>,
     /// Writable layer; the session puts another one in its place where a run uses it already.
+    #[serde(with = "os_path")]
     pub upper: PathBuf,
     /// Directory beside it for work directories, one a run; the session puts that of the run in its place.
+    #[serde(with = "os_path")]
     pub work: PathBuf,
     /// Host path the merged tree is mounted on, in the pre-stage's private mount namespace.
+    #[serde(with = "os_path")]
     pub at: PathBuf,
 }
 

@@ -20,7 +20,9 @@ use crate::policy::SandboxMode;
 use crate::proxy::{ProxyConfig, ProxySet};
 use crate::report::event::{Event, Handle, State};
 use crate::report::{Reporter, Sink, Verbosity};
-use crate::session::{self, BrokerSetup, Doors, Enforced, Outcome, SessionConfig, SessionError};
+use crate::session::{
+    self, BrokerSetup, Doors, Early, Enforced, Outcome, SessionConfig, SessionError,
+};
 
 /// Where the private `$TMPDIR` stands inside (semantics 11).
 const PRIVATE_TMP: &str = "/tmp";
@@ -31,6 +33,8 @@ pub(super) struct Launch<'a> {
     pub(super) keep_fds: &'a [i32],
     pub(super) session_id: &'a str,
     pub(super) report: &'a Arc<Reporter>,
+    /// For the first attempt.
+    pub(super) early: Cell<Option<Early>>,
 }
 
 /// A session that failed, and whether the sandbox stood by then.
@@ -106,6 +110,7 @@ impl Launch<'_> {
         let config = SessionConfig {
             net,
             listen,
+            early: self.early.take(),
             keep_fds: self.keep_fds.to_vec(),
             state_dirs: match chosen {
                 Chosen::Bwrap(_) => plan.state_dirs.clone(),

@@ -1,5 +1,6 @@
 //! The main job, as a straight line: layers → policy → plan → invocation → session → outcome.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use super::{Ending, Fault, ending, enforced, nested, render};
 use crate::host::{HostFacts, RealFs};
 use crate::report::Reporter;
 use crate::report::event::{Event, State};
+use crate::session::Early;
 use crate::spec::SpecSource;
 
 /// Wraps one command.
@@ -37,8 +39,11 @@ fn wrap(
 ) -> Result<Ending, Fault> {
     refuse_later(args)?;
     require_command(&args.command)?;
+    // Ends with this call unless the launch takes it. A dry run changes nothing, not even the list of processes.
+    let early = (!args.dry_run).then(Early::start).flatten();
     let host = HostFacts::collect()?;
     if host.nested {
+        drop(early);
         return nested::run(args, &specs, &host, events, report);
     }
     let ready = prepare(host, &args.policy, specs, &args.command, events.file())?;
@@ -54,6 +59,7 @@ fn wrap(
         keep_fds: &args.keep_fd,
         session_id: events.session_id(),
         report,
+        early: Cell::new(early),
     };
     let outcome = launch.run(&chosen);
     report.finish();

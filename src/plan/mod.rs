@@ -21,6 +21,7 @@ mod mandatory;
 mod memo;
 mod names;
 mod order;
+pub(crate) mod os_path;
 mod paths;
 mod quick;
 mod resolve;
@@ -40,6 +41,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::broker::plan::BrokerPlan;
 use crate::policy::egress::EgressPolicy;
 use crate::policy::{Mode, NetworkMode, Origin, View};
@@ -52,43 +55,54 @@ pub use rules::place;
 pub use view::NESTING_MARK;
 
 /// One step of building the child's file system, in the order it is carried out. All paths are absolute and, for `dst`, free of links.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mount {
     /// Read-only bind, recursive.
     RoBind {
         /// Host path.
+        #[serde(with = "os_path")]
         src: PathBuf,
         /// Guest path.
+        #[serde(with = "os_path")]
         dst: PathBuf,
     },
     /// Writable bind, recursive.
     Bind {
         /// Host path.
+        #[serde(with = "os_path")]
         src: PathBuf,
         /// Guest path.
+        #[serde(with = "os_path")]
         dst: PathBuf,
     },
     /// A writable bind of a directory in ccbox's own state, created by the session where absent (mode 700).
     State {
         /// Host path below the state directory.
+        #[serde(with = "os_path")]
         src: PathBuf,
         /// Guest path.
+        #[serde(with = "os_path")]
         dst: PathBuf,
     },
     /// A copy-on-write cache: `lower` read-only below, changes kept in ccbox's state (semantics 45).
     Overlay {
         /// The host's cache directory.
+        #[serde(with = "os_path")]
         lower: PathBuf,
         /// Writable layer below the state directory.
+        #[serde(with = "os_path")]
         upper: PathBuf,
         /// Directory beside `upper` for overlayfs work directories: one a run, made by the session, because two mounts may not share one.
+        #[serde(with = "os_path")]
         work: PathBuf,
         /// Guest path.
+        #[serde(with = "os_path")]
         dst: PathBuf,
     },
     /// Private in-memory directory.
     Tmpfs {
         /// Guest path.
+        #[serde(with = "os_path")]
         dst: PathBuf,
         /// Permission bits.
         mode: u32,
@@ -98,6 +112,7 @@ pub enum Mount {
     /// A directory made inside a private mount.
     Dir {
         /// Guest path.
+        #[serde(with = "os_path")]
         dst: PathBuf,
         /// Permission bits.
         mode: u32,
@@ -105,13 +120,16 @@ pub enum Mount {
     /// A link made inside a private mount.
     Symlink {
         /// Text of the link.
+        #[serde(with = "os_path")]
         target: PathBuf,
         /// Guest path.
+        #[serde(with = "os_path")]
         dst: PathBuf,
     },
     /// A file with generated content made inside a private mount.
     File {
         /// Guest path.
+        #[serde(with = "os_path")]
         dst: PathBuf,
         /// The content.
         content: Vec<u8>,
@@ -121,6 +139,7 @@ pub enum Mount {
     /// A read-only file with generated content over one of the host.
     Data {
         /// Guest path.
+        #[serde(with = "os_path")]
         dst: PathBuf,
         /// The content.
         content: Vec<u8>,
@@ -132,6 +151,7 @@ pub enum Mount {
         /// Host path of the hidden object.
         of: PathBuf,
         /// Guest path of the hidden object.
+        #[serde(with = "os_path")]
         dst: PathBuf,
         /// A directory is hidden by a directory.
         is_dir: bool,
@@ -139,16 +159,19 @@ pub enum Mount {
     /// Makes what is mounted at `dst` read-only.
     RemountRo {
         /// Guest path.
+        #[serde(with = "os_path")]
         dst: PathBuf,
     },
     /// Minimal /dev (null, zero, full, random, urandom, tty, pts, ptmx, shm, std streams).
     Dev {
         /// Guest path.
+        #[serde(with = "os_path")]
         dst: PathBuf,
     },
     /// Fresh /proc of the child's process namespace.
     Proc {
         /// Guest path.
+        #[serde(with = "os_path")]
         dst: PathBuf,
     },
 }

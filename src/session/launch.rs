@@ -11,6 +11,7 @@ use nix::sched::CloneFlags;
 use nix::unistd::{getgid, getuid};
 
 use super::SessionError;
+use super::early::Early;
 use super::errors;
 use super::fds::Inherited;
 use super::handover::{self, Facts};
@@ -34,7 +35,13 @@ pub(super) struct Launch<'a> {
 }
 
 /// Starts the run; the inner stage will report on the control socket.
-pub(super) fn start(mut invocation: Invocation, launch: &Launch<'_>) -> Result<Live, SessionError> {
+///
+/// `early` is the pre-stage where one waits already.
+pub(super) fn start(
+    mut invocation: Invocation,
+    launch: &Launch<'_>,
+    early: Option<Early>,
+) -> Result<Live, SessionError> {
     invocation.inner.keep_fds.clone_from(&launch.inherited.keep);
     invocation.inner.ignored_signals = launch.ignored.iter().collect();
     invocation.inner.listen = match (&invocation.engine, launch.net) {
@@ -43,7 +50,7 @@ pub(super) fn start(mut invocation: Invocation, launch: &Launch<'_>) -> Result<L
     };
     match invocation.engine.clone() {
         Engine::None => direct(&invocation, launch),
-        Engine::Bwrap { program, .. } => engine(invocation, &program, launch),
+        Engine::Bwrap { program, .. } => engine(invocation, &program, launch, early),
     }
 }
 
@@ -81,14 +88,22 @@ fn engine(
     invocation: Invocation,
     program: &Path,
     launch: &Launch<'_>,
+    early: Option<Early>,
 ) -> Result<Live, SessionError> {
-    let (ours, theirs) = fds::packet_pair().map_err(errors::resources)?;
-    let (lifeline, watched) = fds::packet_pair().map_err(errors::resources)?;
     let (door, far_door) = match &invocation.inner.floor {
         Some(_) => fds::packet_pair().map(|(near, far)| (Some(near), Some(far))),
         None => Ok((None, None)),
     }
     .map_err(errors::resources)?;
+    let pair = match early {
+        Some(_) => None,
+        None => Some(fds::packet_pair().map_err(errors::resources)?),
+    };
+    let control = early
+        .as_ref()
+        .and_then(Early::control_number)
+        .or(pair.as_ref().map(|(_, theirs)| theirs.as_raw_fd()))
+        .ok_or_else(|| errors::lost("no control socket"))?;
     let exe = fds::self_executable().map_err(errors::resources)?;
     let caller_stderr = fds::duplicate(io::stderr()).map_err(errors::resources)?;
     let engine_stderr = fds::memory_file(c"engine-stderr", b"").map_err(errors::resources)?;
@@ -97,7 +112,7 @@ fn engine(
         EngineArgs::render(&invocation.args, exe.as_raw_fd()).map_err(errors::resources)?;
     let options = fds::memory_file(c"arguments", &rendered.options).map_err(errors::resources)?;
     let facts = Facts {
-        control: theirs.as_raw_fd(),
+        control,
         door: far_door.as_ref().map(AsRawFd::as_raw_fd),
         stderr: caller_stderr.as_raw_fd(),
         mask: launch.mask,
@@ -108,12 +123,14 @@ fn engine(
 
     let argv = command_line(program, &options, &rendered.command, &handover)
         .map_err(|e| errors::resources(e.into()))?;
-    let mut inherit: Vec<RawFd> = [&theirs, &exe, &caller_stderr, &options, &handover]
+    let made: Vec<RawFd> = [&exe, &caller_stderr, &options, &handover]
         .into_iter()
         .chain(&rendered.data)
         .chain(&far_door)
         .map(AsRawFd::as_raw_fd)
         .collect();
+    let mut inherit = made.clone();
+    inherit.push(control);
     inherit.extend(&launch.inherited.keep);
 
     let mut stage = PreStage {
@@ -122,13 +139,27 @@ fn engine(
         argv,
         net: launch.net,
         namespaced: launch.net != NetSetup::Inner,
-        listen: launch.listen,
-        premounts: &invocation.premounts,
+        listen: launch.listen.into(),
+        premounts: (&invocation.premounts).into(),
         inherit,
-        control: &theirs,
-        stderr: &engine_stderr,
+        stderr: engine_stderr.as_raw_fd(),
         ids: (getuid().as_raw(), getgid().as_raw()),
     };
+    if let Some(early) = early {
+        let mut passed = made;
+        passed.push(engine_stderr.as_raw_fd());
+        let (child, ours) = early.order(&stage, &passed).map_err(errors::resources)?;
+        return Ok(Live {
+            child,
+            control: Some(ours),
+            door,
+            lifeline: None,
+            orphans: None,
+            engine_stderr: Some(engine_stderr),
+        });
+    }
+    let (ours, theirs) = pair.ok_or_else(|| errors::lost("no control socket"))?;
+    let (lifeline, watched) = fds::packet_pair().map_err(errors::resources)?;
     if stage.namespaced {
         let flags = PreStage::namespaces(launch.net, &invocation.premounts);
         match fork_into(flags) {
@@ -145,7 +176,7 @@ fn engine(
             Ok(Forked::Child) => {
                 drop((ours, door, lifeline));
                 // Without process ids in common: the parent's end of the control socket tells.
-                stage.run(|| prestage::open(&theirs))
+                stage.run(&theirs, || prestage::open(&theirs))
             }
             // Without a network of its own the pre-stage has only its process namespace to lose.
             Err(_) if launch.net == NetSetup::Host && invocation.premounts.is_empty() => {
@@ -166,7 +197,7 @@ fn engine(
         }),
         Forked::Child => {
             drop((ours, door, lifeline));
-            prestage::guard(&stage, &watched)
+            prestage::guard(&stage, &theirs, &watched)
         }
     }
 }

@@ -114,9 +114,10 @@ impl Live {
         let (served, supervision) = (watch.served.take(), std::mem::take(&mut watch.supervision));
         let unanswered = supervision.has_failed();
         drop(control);
-        self.finish();
-        // Only now, so that proxies and broker serve as long as there is anybody to be served.
+        self.end();
+        // Not before there is nobody left to be served by proxies and broker; while the kernel takes the namespaces apart.
         drop((served, supervision));
+        self.finish();
         if let Some(terminal) = terminal {
             terminal.hand_back();
         }
@@ -129,14 +130,18 @@ impl Live {
         }
     }
 
-    /// Ends whatever is left and waits for it.
-    fn finish(&mut self) {
+    /// Ends whatever is left.
+    fn end(&mut self) {
         self.control = None;
         self.lifeline = None;
         if self.orphans.is_none() {
             // SIGKILL of pid 1 makes the kernel kill its whole process namespace, and wait(2) comes back after that.
             let _ = signals::send(self.child.as_raw(), libc::SIGKILL);
         }
+    }
+
+    /// Waits for what [`Self::end`] has ended.
+    fn finish(&mut self) {
         let _ = wait(self.child.as_raw(), WaitFor::End);
         if let Some(orphans) = self.orphans.take() {
             // /proc is there, or the run would not have begun; what cannot be killed cannot be helped.
@@ -162,6 +167,7 @@ impl Drop for Live {
     fn drop(&mut self) {
         // After `run` the child is reaped and this finds nothing; before, it ends a run that did not come to that.
         if self.control.is_some() {
+            self.end();
             self.finish();
         }
     }

@@ -4,6 +4,7 @@ mod caller;
 mod confine;
 pub mod covers;
 pub mod diagnose;
+mod early;
 mod errors;
 pub mod fds;
 mod handover;
@@ -26,6 +27,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use caller::{Signals, Terminal};
+pub use early::Early;
 use launch::Launch;
 pub use live::GRACE;
 use live::Hooks;
@@ -125,6 +127,8 @@ pub struct SessionConfig<'a> {
     pub state_dirs: Vec<std::path::PathBuf>,
     /// Answers what traps; with a floor in the invocation, and only then.
     pub broker: Option<BrokerSetup>,
+    /// A pre-stage that waits already, for [`NetSetup::PreStage`].
+    pub early: Option<Early>,
     /// Starts the proxies.
     pub on_listeners: OnListeners<'a>,
     /// Told of refused reads, where something is hidden.
@@ -176,6 +180,10 @@ impl Failure for SessionError {
 ///
 /// Afterwards every catchable signal stays blocked; end the process, or [`die_as`].
 pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outcome, SessionError> {
+    // One that is not needed ends here, before anybody counts the children of this process.
+    let early = config.early.filter(|_| {
+        config.net == NetSetup::PreStage && matches!(invocation.engine, Engine::Bwrap { .. })
+    });
     let inherited = fds::inherited(
         &invocation.inner.argv,
         &invocation.inner.env,
@@ -210,7 +218,7 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
             "cannot hold the write rules: floor and supervisor go together",
         ));
     }
-    let live = launch::start(invocation, &launch)?;
+    let live = launch::start(invocation, &launch, early)?;
     // Not before the fork: the id maps of the new user namespace are files of the process' owner.
     sys::prctl::set_dumpable(false).map_err(errors::resources)?;
     let hooks = Hooks {

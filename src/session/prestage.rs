@@ -8,6 +8,7 @@
 //!
 //! Where only bubblewrap itself may make user namespaces, a [`guard`] takes the process namespace's place.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::ffi::CString;
 use std::io;
@@ -41,15 +42,13 @@ pub(super) struct PreStage<'a> {
     /// This process is in namespaces of its own.
     pub(super) namespaced: bool,
     /// Ports to listen on.
-    pub(super) listen: &'a [u16],
+    pub(super) listen: Cow<'a, [u16]>,
     /// Mounts to make.
-    pub(super) premounts: &'a [PreMount],
+    pub(super) premounts: Cow<'a, [PreMount]>,
     /// Descriptors the engine and the inner stage inherit.
     pub(super) inherit: Vec<RawFd>,
-    /// The inner end of the control socket.
-    pub(super) control: &'a OwnedFd,
     /// Takes what the engine says on its standard error.
-    pub(super) stderr: &'a OwnedFd,
+    pub(super) stderr: RawFd,
     /// The caller's ids.
     pub(super) ids: (u32, u32),
 }
@@ -67,45 +66,76 @@ impl PreStage<'_> {
         flags
     }
 
-    /// Becomes the engine. `alive` tells whether the parent still is.
-    pub(super) fn run(&self, alive: impl FnOnce() -> bool) -> ! {
-        let Err(failure) = self.become_engine(alive);
-        let _ = wire::say(self.control, &Report::Failed(failure), &[]);
-        exit_now(exit::OWN_FAILURE)
+    /// Becomes the engine, from the fork on. `alive` tells whether the parent still is.
+    pub(super) fn run(&self, control: &OwnedFd, alive: impl FnOnce() -> bool) -> ! {
+        let start = || {
+            tie(alive)?;
+            if self.namespaced {
+                settle(self.net, self.ids, CloneFlags::empty())?;
+            }
+            self.become_engine(control)
+        };
+        give_up(control, start())
     }
 
-    fn become_engine(&self, alive: impl FnOnce() -> bool) -> Result<Infallible, SetupFailure> {
-        prctl::die_with_parent().map_err(|e| Step::Lifeline.failed(&e, ""))?;
-        // If the parent died before that call, no signal will come.
-        if !alive() {
-            exit_now(exit::OWN_FAILURE);
-        }
+    /// Becomes the engine, in a process that is tied and settled.
+    pub(super) fn become_engine(&self, control: &OwnedFd) -> Result<Infallible, SetupFailure> {
         if self.namespaced {
-            self.furnish()?;
+            self.furnish(control)?;
         }
         for &fd in &self.inherit {
             fds::set_inheritable_number(fd, true).map_err(|e| Step::Descriptors.failed(&e, ""))?;
         }
-        fds::replace_stderr(self.stderr).map_err(|e| Step::Descriptors.failed(&e, ""))?;
+        fds::replace_stderr_by(self.stderr).map_err(|e| Step::Descriptors.failed(&e, ""))?;
         let errno = exec(&self.program, &self.argv, &[]);
         let program = std::ffi::OsString::from_vec(self.program.as_bytes().to_vec());
         Err(Step::Engine.failed(&errno.into(), program))
     }
 
     /// What only the owner of the namespaces can do, and then no owner any more.
-    fn furnish(&self) -> Result<(), SetupFailure> {
-        let (uid, gid) = self.ids;
-        namespaces::map_own_ids(uid, gid).map_err(|e| Step::IdMaps.failed(&e, ""))?;
+    fn furnish(&self, control: &OwnedFd) -> Result<(), SetupFailure> {
         // Before ccbox hears anything: a failure may mean another try.
-        premounts::make(self.premounts, self.control, self.ids)?;
+        premounts::make(&self.premounts, control, self.ids)?;
         if self.net == NetSetup::PreStage {
-            netlink::loopback_up().map_err(|e| Step::Loopback.failed(&e, ""))?;
-            let listeners = inner::listeners(self.listen)?;
-            wire::say_with(self.control, &Report::Listeners, &listeners)
+            let listeners = inner::listeners(&self.listen)?;
+            wire::say_with(control, &Report::Listeners, &listeners)
                 .map_err(|e| Step::Lifeline.failed(&e, ""))?;
         }
-        give_up_privileges(uid).map_err(|e| Step::Privileges.failed(&e, ""))
+        give_up_privileges(self.ids.0).map_err(|e| Step::Privileges.failed(&e, ""))
     }
+}
+
+/// The end of a process that could not become the engine.
+pub(super) fn give_up(control: &OwnedFd, outcome: Result<Infallible, SetupFailure>) -> ! {
+    let Err(failure) = outcome;
+    let _ = wire::say(control, &Report::Failed(failure), &[]);
+    exit_now(exit::OWN_FAILURE)
+}
+
+/// Dies with the parent from here on.
+pub(super) fn tie(alive: impl FnOnce() -> bool) -> Result<(), SetupFailure> {
+    prctl::die_with_parent().map_err(|e| Step::Lifeline.failed(&e, ""))?;
+    // If the parent died before that call, no signal will come.
+    if !alive() {
+        exit_now(exit::OWN_FAILURE);
+    }
+    Ok(())
+}
+
+/// In new namespaces: what does not depend on the plan. `ids` are the caller's, `missing` are namespaces still to be made.
+pub(super) fn settle(
+    net: NetSetup,
+    (uid, gid): (u32, u32),
+    missing: CloneFlags,
+) -> Result<(), SetupFailure> {
+    namespaces::map_own_ids(uid, gid).map_err(|e| Step::IdMaps.failed(&e, ""))?;
+    if !missing.is_empty() {
+        namespaces::enter(missing).map_err(|e| Step::PrivateMounts.failed(&e, ""))?;
+    }
+    if net == NetSetup::PreStage {
+        netlink::loopback_up().map_err(|e| Step::Loopback.failed(&e, ""))?;
+    }
+    Ok(())
 }
 
 /// Leaves the engine no right over the namespaces of the pre-stage.
@@ -129,17 +159,17 @@ pub(super) fn open(socket: &OwnedFd) -> bool {
 }
 
 /// Runs the engine below this process, and kills whatever is left of it when it or ccbox ends.
-pub(super) fn guard(stage: &PreStage<'_>, lifeline: &OwnedFd) -> ! {
+pub(super) fn guard(stage: &PreStage<'_>, control: &OwnedFd, lifeline: &OwnedFd) -> ! {
     // Whatever fails here, ending is the answer: ccbox sees the end of the control socket.
-    let _ = watch(stage, lifeline);
+    let _ = watch(stage, control, lifeline);
     exit_now(exit::OWN_FAILURE)
 }
 
-fn watch(stage: &PreStage<'_>, lifeline: &OwnedFd) -> io::Result<()> {
+fn watch(stage: &PreStage<'_>, control: &OwnedFd, lifeline: &OwnedFd) -> io::Result<()> {
     prctl::adopt_orphans()?;
     let guard = getpid();
     let engine = match fork_into(CloneFlags::empty())? {
-        Forked::Child => stage.run(|| getppid() == guard),
+        Forked::Child => stage.run(control, || getppid() == guard),
         Forked::Parent(pid) => pid.as_raw(),
     };
     // Only the engine's copy of the control socket counts, so that its end is seen.

@@ -256,6 +256,29 @@ pub fn duplicate(fd: impl AsFd) -> io::Result<OwnedFd> {
     fd.as_fd().try_clone_to_owned()
 }
 
+/// Gives each of `fds` the number beside it, close-on-exec. Numbers of the same descriptors in a related process: none of them may be in
+/// use here by anything else.
+pub fn renumber(fds: Vec<OwnedFd>, numbers: &[RawFd]) -> io::Result<()> {
+    if fds.len() != numbers.len() || numbers.iter().any(|n| *n < 3) {
+        return Err(Errno::EBADF.into());
+    }
+    let above = numbers.iter().max().map_or(3, |n| n.saturating_add(1));
+    // First out of each other's way.
+    let raised = fds
+        .iter()
+        .map(|fd| nix::fcntl::fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(above)))
+        .collect::<Result<Vec<RawFd>, Errno>>()?;
+    drop(fds);
+    for (fd, number) in raised.into_iter().zip(numbers) {
+        // SAFETY: dup3 takes integers. It would close what has the number `number`, which the caller says is nobody's; the new
+        // descriptor is used by number only (it is for execve), so no Rust value comes to own it.
+        let made = unsafe { libc::dup3(fd, *number, libc::O_CLOEXEC) };
+        close_number(fd);
+        Errno::result(made)?;
+    }
+    Ok(())
+}
+
 /// A connected pair of packet sockets, both close-on-exec.
 pub fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(nix::sys::socket::socketpair(
@@ -388,6 +411,11 @@ pub fn continue_on_input(socket: &OwnedFd, on: bool) -> io::Result<()> {
     let flags = if on { OFlag::O_ASYNC } else { OFlag::empty() };
     nix::fcntl::fcntl(socket, FcntlArg::F_SETFL(flags))?;
     Ok(())
+}
+
+/// Makes the descriptor with this number the standard error of this process.
+pub fn replace_stderr_by(number: RawFd) -> io::Result<()> {
+    Ok(nix::unistd::dup2_stderr(borrow(number)?)?)
 }
 
 /// Makes `fd` the standard error of this process.

@@ -16,6 +16,11 @@ pub fn map_own_ids(uid: u32, gid: u32) -> io::Result<()> {
     std::fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
 }
 
+/// Moves this process into new namespaces of these kinds (unshare(2)).
+pub fn enter(kinds: nix::sched::CloneFlags) -> io::Result<()> {
+    Ok(nix::sched::unshare(kinds)?)
+}
+
 /// Mounts of this mount namespace no longer propagate anywhere.
 pub fn make_mounts_private() -> io::Result<()> {
     let none: Option<&Path> = None;

@@ -102,6 +102,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let mut exempt = Vec::new();
     let mut announce = false;
     let mut extra = Vec::new();
+    let mut early = None;
     let mut premounts = Vec::new();
     let mut guest = Vec::new();
     let mut args = args.into_iter();
@@ -110,6 +111,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         let mut value = || args.next().expect("value");
         match arg.to_str().unwrap() {
             "--" => break args.collect(),
+            "--early" => early = session::Early::start(),
             "--inner" => net = NetSetup::Inner,
             "--host" => net = NetSetup::Host,
             "--none" => engine = Engine::None,
@@ -249,6 +251,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let config = SessionConfig {
         net,
         listen: vec![3128],
+        early,
         keep_fds,
         state_dirs: Vec::new(),
         broker: broker.map(|say| setup(&root, exempt, say)),

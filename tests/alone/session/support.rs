@@ -8,9 +8,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The engines and network set-ups a run can have; most checks hold for all.
-pub(crate) const WAYS: [&[&str]; 5] = [&[], &["--inner"], &["--host"], &["--none"], &["--broker"]];
+pub(crate) const WAYS: [&[&str]; 6] = [
+    &[],
+    &["--early"],
+    &["--inner"],
+    &["--host"],
+    &["--none"],
+    &["--broker"],
+];
 /// Those with namespaces.
-pub(crate) const BOXES: [&[&str]; 4] = [&[], &["--inner"], &["--host"], &["--broker"]];
+pub(crate) const BOXES: [&[&str]; 5] =
+    [&[], &["--early"], &["--inner"], &["--host"], &["--broker"]];
 
 pub(crate) fn is_root() -> bool {
     nix::unistd::getuid().is_root()
