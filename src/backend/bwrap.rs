@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{
-    Engine, EngineArg, InnerPlan, Invocation, Mount, NetSetup, OverlayMount, PreMount, STAGE,
+    Engine, EngineArg, Floor, InnerPlan, Invocation, Mount, NetSetup, OverlayMount, PreMount, STAGE,
 };
 use crate::host::HostFacts;
 use crate::plan::Plan;
@@ -117,32 +117,33 @@ pub(super) fn staged(
         });
     };
     for mount in mounts {
-        match mount {
-            mount if !here(mount) => {
-                if let Mount::Proc { dst } = mount {
-                    // bubblewrap could not make a mount point in what is read-only by then.
-                    let (dst, mode) = (dst.clone(), 0o755);
-                    put(Mount::Dir { dst, mode });
-                }
+        if !here(mount) {
+            if let Mount::Proc { dst } = mount {
+                // bubblewrap could not make a mount point in what is read-only by then.
+                let (dst, mode) = (dst.clone(), 0o755);
+                put(Mount::Dir { dst, mode });
             }
-            Mount::Overlay {
-                lower,
-                upper,
-                work,
-                dst,
-            } => {
-                // Beside its layers: on the cache itself it would also stand between the host and what a grant shows of it.
-                let merged = upper.with_file_name("merged");
-                caches.push(PreMount::Overlay(OverlayMount {
-                    lowers: vec![lower.clone()],
-                    upper: upper.clone(),
-                    work: work.clone(),
-                    at: merged.clone(),
-                }));
-                let (src, dst) = (merged, dst.clone());
-                put(Mount::State { src, dst });
-            }
-            mount => put(mount.clone()),
+            continue;
+        }
+        if let Mount::Overlay {
+            lower,
+            upper,
+            work,
+            dst,
+        } = mount
+        {
+            // Beside its layers: on the cache itself it would also stand between the host and what a grant shows of it.
+            let merged = upper.with_file_name("merged");
+            caches.push(PreMount::Overlay(OverlayMount {
+                lowers: vec![lower.clone()],
+                upper: upper.clone(),
+                work: work.clone(),
+                at: merged.clone(),
+            }));
+            let (src, dst) = (merged, dst.clone());
+            put(Mount::State { src, dst });
+        } else {
+            put(mount.clone());
         }
     }
     caches.extend(guest);
@@ -203,8 +204,11 @@ pub(super) fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
         unix_sockets: plan.fs_disabled,
         open_network: net == NetSetup::Host,
         programs: plan.exec.clone(),
-        floor: None,
         read_floor: plan.read_floor.clone(),
+        floor: plan.broker.as_ref().map(|broker| Floor {
+            covered: broker.trees.iter().map(|t| t.guest.clone()).collect(),
+            exempt: broker.exempt.clone(),
+        }),
     }
 }
 

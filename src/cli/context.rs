@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::args::PolicyArgs;
 use super::usage::UsageError;
@@ -23,7 +24,7 @@ const MAX_STDIN: u64 = 16 << 20;
 pub(super) struct Prepared {
     pub(super) host: HostFacts,
     pub(super) loaded: Loaded,
-    pub(super) plan: Plan,
+    pub(super) plan: Arc<Plan>,
     /// Where the copy of the caller's known_hosts stands inside.
     pub(super) known_hosts: Option<PathBuf>,
 }
@@ -53,7 +54,7 @@ pub(super) fn prepare(
     Ok(Prepared {
         host,
         loaded,
-        plan,
+        plan: Arc::new(plan),
         known_hosts,
     })
 }

@@ -9,6 +9,7 @@ use crate::host::Platform;
 use crate::host::bwrap::{self, Missing};
 use crate::host::probe::observe::OsRelease;
 use crate::host::probe::{install_hint, microvm_missing};
+use crate::plan::{Plan, PlanError};
 use crate::policy::{BackendChoice, EngineChoice, NetworkMode, Policy, SandboxMode};
 
 /// The chosen backend.
@@ -143,6 +144,15 @@ pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
                 Err(no_sandbox(why).into())
             }
         }
+    }
+}
+
+/// A rule that somebody wrote down and that cannot be held here keeps every isolated run from starting (R14). Where nothing is
+/// isolated, the status line says so already.
+pub(super) fn holds(plan: &Plan, chosen: &Chosen) -> Result<(), PlanError> {
+    match (chosen, &plan.refusal) {
+        (Chosen::Builtin(_) | Chosen::Bwrap(_), Some(refusal)) => Err(refusal.clone()),
+        (Chosen::Builtin(_) | Chosen::Bwrap(_), None) | (Chosen::None(_), _) => Ok(()),
     }
 }
 

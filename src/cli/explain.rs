@@ -13,7 +13,7 @@ use super::{Ending, Fault, answer, render, rooms};
 use crate::backend::NetSetup;
 use crate::host::bwrap::PLACES;
 use crate::host::{HostFacts, RealFs};
-use crate::plan::{self, place};
+use crate::plan::{self, PlanError, place};
 use crate::policy::host_rule::HostRule;
 use crate::policy::{Layer, Ruled};
 use crate::report::text::{escape, escape_os};
@@ -59,7 +59,14 @@ impl Backend {
         let offer = Offer::of(&RealFs, ready.host.uid);
         let (chosen, says) = match engine::choose(&ready.loaded.policy, &offer) {
             Ok(Chosen::None(line)) => (Chosen::None(String::new()), Some(line)),
-            Ok(chosen) => (chosen, None),
+            Ok(chosen) => {
+                let refusal = engine::holds(&ready.plan, &chosen).err();
+                let words = |e: PlanError| match &e.hint {
+                    Some(hint) => format!("refused: {e}; hint: {hint}"),
+                    None => format!("refused: {e}"),
+                };
+                (chosen, refusal.map(words))
+            }
             Err(e) => {
                 let usual = PLACES.first().copied().unwrap_or("bwrap");
                 let hint = e.hint().map(|h| format!("; hint: {h}")).unwrap_or_default();

@@ -34,7 +34,9 @@ pub(super) fn plan() -> Plan {
         argv: vec!["true".into()],
         state_dirs: Vec::new(),
         caches: Vec::new(),
+        broker: None,
         gaps: Vec::new(),
+        refusal: None,
         notices: Vec::new(),
         rules: RuleBook::default(),
         exec: None,
@@ -77,5 +79,6 @@ pub(super) fn host() -> HostFacts {
         wsl2: false,
         nested: false,
         memory_limit: 1 << 30,
+        broker: crate::host::BrokerHost::Works,
     }
 }

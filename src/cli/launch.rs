@@ -10,6 +10,7 @@ use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
 use super::reads::Reads;
+use super::writes::Writes;
 use super::{Fault, diagnose, enforced, render, rooms};
 use nix::sys::signal::SigSet;
 
@@ -19,7 +20,9 @@ use crate::policy::SandboxMode;
 use crate::proxy::{ProxyConfig, ProxySet};
 use crate::report::event::{Event, Handle, State};
 use crate::report::{Reporter, Sink, Verbosity};
-use crate::session::{self, Doors, Early, Enforced, Outcome, SessionConfig, SessionError};
+use crate::session::{
+    self, BrokerSetup, Doors, Early, Enforced, Outcome, SessionConfig, SessionError,
+};
 
 /// Where the private `$TMPDIR` stands inside (semantics 11).
 const PRIVATE_TMP: &str = "/tmp";
@@ -117,7 +120,7 @@ impl Launch<'_> {
                 Chosen::Builtin(_) | Chosen::Bwrap(_) => plan.state_dirs.clone(),
                 Chosen::None(_) => Vec::new(),
             },
-            broker: None,
+            broker: self.broker(chosen),
             on_listeners: Box::new(|doors| {
                 let sink: Arc<dyn Sink> = self.report.clone();
                 Ok(Box::new(ProxySet::start(self.proxies(doors)?, sink)?))
@@ -131,6 +134,18 @@ impl Launch<'_> {
         session::run(invocation, config).map_err(|error| Broken {
             error,
             stood: stood.get(),
+        })
+    }
+
+    /// What the plan asks of the creation broker.
+    fn broker(&self, chosen: &Chosen) -> Option<BrokerSetup> {
+        let plan = match chosen {
+            Chosen::Builtin(_) | Chosen::Bwrap(_) => Arc::clone(self.ready.plan.broker.as_ref()?),
+            Chosen::None(_) => return None,
+        };
+        Some(BrokerSetup {
+            plan,
+            sink: Arc::new(Writes::new(&self.ready.plan, self.report)),
         })
     }
 

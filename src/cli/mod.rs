@@ -28,6 +28,7 @@ mod rooms;
 mod run;
 mod trust;
 pub mod usage;
+mod writes;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 
 use super::args::{ProfileArgs, ProfileFormat};
 use super::context::prepare;
-use super::engine::Chosen;
+use super::engine::{self, Chosen};
 use super::render;
 use super::usage::UsageError;
 use super::{Ending, Fault, answer};
@@ -23,6 +23,7 @@ pub(super) fn profile(args: &ProfileArgs, specs: Vec<SpecSource>) -> Result<Endi
             let ready = prepare(HostFacts::collect()?, &args.policy, specs, &command, None)?;
             let program = PLACES.first().copied().unwrap_or("bwrap");
             let chosen = Chosen::Bwrap(program.into());
+            engine::holds(&ready.plan, &chosen)?;
             let net = render::printed_setup(&chosen, ready.plan.network.mode);
             answer(&render::lines(&render::invocation(
                 &ready, &chosen, net, false,

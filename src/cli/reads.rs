@@ -96,7 +96,7 @@ fn hint(origin: &Origin, path: &Path) -> Option<String> {
 }
 
 /// A path as an exact entry of a spec; `None` where TOML cannot say it.
-fn entry(path: &Path) -> Option<String> {
+pub(super) fn entry(path: &Path) -> Option<String> {
     let text = path.to_str()?;
     let quoted = toml::Value::String(text.replace('$', "$$")).to_string();
     Some(if text.contains(['*', '?', '[']) {

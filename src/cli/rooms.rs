@@ -52,12 +52,11 @@ pub(super) fn check_path(ready: &Prepared, kind: CheckKind, path: &Path) -> Answ
         Err(_) => ready.host.cwd.join(path),
     };
     let real = plan::real_path(&RealFs, &typed);
-    let ask = match kind {
-        CheckKind::Write => plan::check::write,
-        CheckKind::Exec => plan::check::exec,
-        CheckKind::Read | CheckKind::Host => plan::check::read,
+    let found = match kind {
+        CheckKind::Write => plan::check::write(&ready.plan, &RealFs, &real),
+        CheckKind::Exec => plan::check::exec(&ready.plan, &real),
+        CheckKind::Read | CheckKind::Host => plan::check::read(&ready.plan, &real),
     };
-    let found = ask(&ready.plan, &real);
     // The child has the caller's uid and no more rights, so what the caller cannot read needs no rule that hides it.
     if found.allowed
         && kind == CheckKind::Read

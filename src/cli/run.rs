@@ -48,6 +48,7 @@ fn wrap(
     }
     let ready = prepare(host, &args.policy, specs, &args.command, events.file())?;
     let chosen = engine::choose(&ready.loaded.policy, &Offer::of(&RealFs, ready.host.uid))?;
+    engine::holds(&ready.plan, &chosen)?;
     if args.dry_run {
         return super::answer(&render::command_line(&ready, &chosen));
     }

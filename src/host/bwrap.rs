@@ -129,6 +129,9 @@ mod tests {
         fn read(&self, _: &Path) -> Option<Vec<u8>> {
             None
         }
+        fn mounts(&self) -> io::Result<Vec<crate::host::mount_table::HostMount>> {
+            Ok(Vec::new())
+        }
     }
 
     fn found(entries: &[(&str, u32, u32)]) -> Result<(String, bool), Missing> {

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::mount_table::{self, HostMount};
+
 /// What stands at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -61,6 +63,11 @@ pub trait FsView {
     fn readable(&self, path: &Path) -> bool;
     /// The caller may create entries in the directory (access(2), which also knows read-only file systems).
     fn can_create_in(&self, dir: &Path) -> bool;
+    /// What is mounted where.
+    ///
+    /// # Errors
+    /// As read(2): without /proc nobody can tell.
+    fn mounts(&self) -> io::Result<Vec<HostMount>>;
 }
 
 /// The machine's own file system.
@@ -109,6 +116,10 @@ impl FsView for RealFs {
         use nix::unistd::AccessFlags;
         nix::unistd::access(dir, AccessFlags::W_OK | AccessFlags::X_OK).is_ok()
     }
+    fn mounts(&self) -> io::Result<Vec<HostMount>> {
+        // More than a small text file where containers run: every layer is a mount with a line of its own.
+        std::fs::read("/proc/self/mountinfo").map(|text| mount_table::parse(&text))
+    }
 }
 
 fn meta_of(m: &std::fs::Metadata) -> Meta {
@@ -139,6 +150,7 @@ fn kind_of(t: std::fs::FileType) -> Kind {
 #[derive(Debug, Clone, Default)]
 pub struct FakeFs {
     entries: BTreeMap<PathBuf, FakeEntry>,
+    mounts: Vec<HostMount>,
 }
 
 /// One entry of a [`FakeFs`].
@@ -202,6 +214,19 @@ impl FakeFs {
     #[must_use]
     pub fn file(self, path: impl AsRef<Path>, content: &str) -> Self {
         self.with(path, FakeEntry::File(content.as_bytes().to_vec()))
+    }
+
+    /// Says that a file system of this type is mounted at a directory, and adds that.
+    #[must_use]
+    pub fn mount(self, path: impl AsRef<Path>, kind: &str, read_only: bool) -> Self {
+        let at = path.as_ref().to_path_buf();
+        let mut fs = self.dir(&at);
+        fs.mounts.push(HostMount {
+            at,
+            kind: kind.to_owned(),
+            read_only,
+        });
+        fs
     }
 
     /// Adds a link.
@@ -320,5 +345,8 @@ impl FsView for FakeFs {
         // A directory without any write bit stands for everything that refuses the caller.
         self.meta(dir)
             .is_some_and(|m| m.kind == Kind::Dir && m.mode & 0o222 != 0)
+    }
+    fn mounts(&self) -> io::Result<Vec<HostMount>> {
+        Ok(self.mounts.clone())
     }
 }

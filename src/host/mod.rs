@@ -3,15 +3,18 @@
 //! [`HostFacts::collect`] runs on every call: it starts no process and makes a few dozen cheap system calls at most.
 //! [`probe`] is the slow and thorough part, for `ccbox probe` and for the diagnosis after a failure (semantics 28).
 
+pub mod broker;
 pub mod bwrap;
 pub mod fs_view;
 mod memory;
+pub mod mount_table;
 mod platform;
 pub mod probe;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
+pub use broker::BrokerHost;
 pub use fs_view::{FsView, RealFs};
 pub use platform::Platform;
 
@@ -49,6 +52,8 @@ pub struct HostFacts {
     pub nested: bool,
     /// Bytes of memory that bound the private /tmp: the smaller of RAM and the cgroup limit (semantics 11).
     pub memory_limit: u64,
+    /// Names can be judged when they are made (D4).
+    pub broker: BrokerHost,
 }
 
 /// Why the facts of a call cannot be had.
@@ -113,6 +118,7 @@ impl HostFacts {
             wsl2: Platform::detect() == Platform::Wsl2,
             nested: fs.kind(Path::new(NEST_MARK)).is_some(),
             memory_limit: memory::limit(&fs),
+            broker: broker::look(&fs),
             env,
         })
     }

@@ -9,6 +9,7 @@ mod text;
 
 use serde::Serialize;
 
+use super::broker::BrokerHost;
 use super::bwrap::Missing;
 use super::platform::Platform;
 use observe::{Observed, Trial};
@@ -88,9 +89,15 @@ pub const SEATBELT_NOTE: &str = "sandbox-exec (Seatbelt): namespace isolation, n
 pub const BWRAP_NOTE: &str = "bubblewrap: namespace isolation, no kernel boundary";
 
 /// What no engine of this version holds (R14).
-pub const GAPS: [&str; 1] = [
-    "absent-names: protected and mandatory paths that do not exist at the start are not held \
-     against creation inside writable directories; name patterns are refused",
+pub const GAPS: [&str; 2] = [
+    "host-replace: a hidden file that a host program replaces during the run can be read, where its directory is shown",
+    "read-patterns: name patterns in deny_read are refused",
+];
+/// What is not held where the creation broker cannot work.
+pub const GAPS_OF_MOUNTS: [&str; 2] = [
+    "absent-names: protected and mandatory paths that do not exist at the start are not held against creation inside writable \
+     directories; a spec that asks for it is refused",
+    "name-patterns: those of built-in profiles do not hold; a spec with one of its own is refused",
 ];
 
 /// Turns observations into an answer.
@@ -137,8 +144,18 @@ pub fn judge(o: &Observed) -> Probe {
             },
         ],
         checks,
-        gaps: GAPS.iter().map(|g| (*g).to_owned()).collect(),
+        gaps: gaps(o),
     }
+}
+
+fn gaps(o: &Observed) -> Vec<String> {
+    let of_mounts: &[&str] = if o.broker.works() {
+        &[]
+    } else {
+        &GAPS_OF_MOUNTS
+    };
+    let all = of_mounts.iter().chain(&GAPS);
+    all.map(|g| (*g).to_owned()).collect()
 }
 
 /// What a micro VM would need (R13).
@@ -283,6 +300,23 @@ fn linux_checks(o: &Observed) -> Vec<Check> {
                 false,
                 "the kernel has no seccomp filters".to_owned(),
                 Some("a kernel with CONFIG_SECCOMP_FILTER".to_owned()),
+            ),
+        },
+    ));
+    out.push(check(
+        "broker",
+        false,
+        match &o.broker {
+            BrokerHost::Works => (
+                true,
+                "names are judged when something is made, opened for writing, moved or removed"
+                    .to_owned(),
+                None,
+            ),
+            BrokerHost::Lacks(why) => (
+                false,
+                format!("names that do not exist yet and name patterns cannot be held: {why}"),
+                None,
             ),
         },
     ));

@@ -23,6 +23,11 @@ impl Ctx<'_> {
         walk(&HostNames(self.fs), path)
     }
 
+    /// Names are judged when they are made (D4).
+    pub(super) fn has_broker(&self) -> bool {
+        self.host.broker.works()
+    }
+
     /// Something stands at `path` (a dangling link counts).
     pub(super) fn exists(&self, path: &Path) -> bool {
         self.fs.kind(path).is_some()

@@ -1,7 +1,8 @@
 //! Thousands of denied entries in one directory: the directory is denied as a whole.
 //!
 //! bubblewrap reads the mount table anew for every bind, so its time grows with the square of their number (measured with 0.8.0: 200
-//! files 0.07 s, 2,000 files 2.8 s). A directory closed entirely is stricter than asked, never weaker, and a notice says so.
+//! files 0.07 s, 2,000 files 2.8 s). A directory closed entirely is stricter than asked, never weaker, and a notice says so. Where the
+//! creation broker holds names, protected entries that are too many are simply not mounted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ use super::rules::{Hide, Named, Never, Rules, Strength, built_in};
 const CROWD: usize = 256;
 /// The same where closing the directory closes a whole grant.
 const CROWD_AT_ROOT: usize = 1000;
+/// Protected entries that are mounted where the broker holds their names as well.
+const MOST_PROTECTED: usize = 512;
 /// Mounts beyond which starting would take longer than anybody waits.
 const MOST_MOUNTS: usize = 4000;
 
@@ -37,13 +40,14 @@ pub(super) fn merge(ctx: Ctx<'_>, rules: &mut Rules, notices: &mut Vec<String>) 
             .map(|n| n.walk.real.as_path()),
         |dir, n| n > if at_root(dir) { CROWD_AT_ROOT } else { CROWD },
     );
-    for (dir, n) in &crowded {
+    let closed = crowded.iter().filter(|_| !ctx.has_broker());
+    for (dir, n) in closed.clone() {
         notices.push(format!(
             "`{}` holds {n} protected entries and is read-only as a whole",
             dir.display()
         ));
     }
-    let (many, mut few): (Vec<Never>, Vec<Never>) = std::mem::take(&mut rules.nevers)
+    let (mut many, mut few): (Vec<Never>, Vec<Never>) = std::mem::take(&mut rules.nevers)
         .into_iter()
         .partition(|n| {
             n.walk
@@ -51,7 +55,18 @@ pub(super) fn merge(ctx: Ctx<'_>, rules: &mut Rules, notices: &mut Vec<String>) 
                 .parent()
                 .is_some_and(|p| crowded.contains_key(p))
         });
-    few.extend(crowded.iter().map(|(dir, n)| Never {
+    if ctx.has_broker() {
+        // Each mount only adds that metadata stays as it is; names are held anyway.
+        let mut mounted = 0;
+        let (kept, further): (Vec<Never>, Vec<Never>) = few.into_iter().partition(|n| {
+            let listed = matches!(n.strength, Strength::Protected | Strength::DenyWrite);
+            mounted += usize::from(listed && n.walk.kind.is_some());
+            !listed || mounted <= MOST_PROTECTED
+        });
+        few = kept;
+        many.extend(further);
+    }
+    few.extend(closed.map(|(dir, n)| Never {
         walk: ctx.walk(dir),
         except: Vec::new(),
         strength: Strength::Protected,

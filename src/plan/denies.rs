@@ -15,10 +15,10 @@ pub(super) fn collect(
     grants: &[Grant],
 ) -> Result<(Vec<Never>, Vec<Hide>), PlanError> {
     let mut spellings = Spellings::new(ctx, grants);
-    Ok((nevers(ctx, &mut spellings)?, hides(ctx, &mut spellings)?))
+    Ok((nevers(ctx, &mut spellings), hides(ctx, &mut spellings)?))
 }
 
-fn nevers(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Result<Vec<Never>, PlanError> {
+fn nevers(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Vec<Never> {
     let fs = &ctx.policy.fs;
     let mut out = Vec::new();
     for (key, list, strength) in [
@@ -26,7 +26,10 @@ fn nevers(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Result<Vec<Never>, Pla
         ("deny_write", &fs.deny_write, Strength::DenyWrite),
     ] {
         for entry in list {
-            let path = exact(entry, key)?;
+            // Patterns are the broker's (`names`).
+            let Some(path) = entry.value.exact() else {
+                continue;
+            };
             let named = Named::new(key, path, &entry.origin);
             for spelled in std::iter::once(path.to_path_buf()).chain(spellings.others(path)) {
                 out.push(Never {
@@ -49,7 +52,7 @@ fn nevers(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Result<Vec<Never>, Pla
         "configuration of ccbox",
         &origin,
     ));
-    Ok(out)
+    out
 }
 
 fn own(ctx: Ctx<'_>, path: &Path, words: &str, origin: &Origin) -> Never {

@@ -1,11 +1,14 @@
 //! `ccbox explain`: the plan in words and as JSON.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::{Effect, Mount, Plan, place};
+use crate::broker::decide::Rule;
+use crate::broker::plan::{BrokerPlan, NamedRule, Tree};
 use crate::policy::{Mode, NetworkMode, View};
 
 /// The plan as text, one section after the other, for people.
@@ -61,6 +64,9 @@ pub fn text(plan: &Plan) -> String {
             line(format!("  but below {}", shown(path)));
         }
     }
+    if let Some(broker) = &plan.broker {
+        names(broker, &mut line);
+    }
     if !plan.caches.is_empty() {
         line(String::new());
         line("caches:".to_owned());
@@ -90,7 +96,7 @@ pub fn text(plan: &Plan) -> String {
     }
     if !plan.gaps.is_empty() {
         line(String::new());
-        line("not held by this engine:".to_owned());
+        line("not held on this host:".to_owned());
         for g in &plan.gaps {
             line(format!("  {}: {}", g.name, one_line(&g.text)));
         }
@@ -103,6 +109,56 @@ pub fn text(plan: &Plan) -> String {
         }
     }
     out
+}
+
+/// What is decided by name, when something is made, opened for writing, moved or removed.
+fn names(broker: &BrokerPlan, line: &mut impl FnMut(String)) {
+    line(String::new());
+    line("decided by name in these directories:".to_owned());
+    for tree in &broker.trees {
+        let from = if tree.host == tree.guest {
+            String::new()
+        } else {
+            format!("  from {}", shown(&tree.host))
+        };
+        line(format!("  {}{from}", shown(&tree.guest)));
+    }
+    line("names that are never made, changed or removed there, strongest first:".to_owned());
+    // The same words may stand for several places and for both spellings of a link.
+    let mut told = HashSet::new();
+    for rule in &broker.rules {
+        let place = place(&rule.origin);
+        if told.insert((&rule.words, place.clone())) {
+            line(format!(
+                "  {}  [{}{place}]",
+                one_line(&rule.words),
+                reach(&rule.rule)
+            ));
+        }
+    }
+    line(format!(
+        "  git hooks and git configuration that runs programs, in every git directory  [{}]",
+        if broker.git {
+            "git preset"
+        } else {
+            "mandatory"
+        }
+    ));
+    if !broker.exceptions.is_empty() {
+        line(format!(
+            "  {} exceptions to patterns of the profile (allow_create)",
+            broker.exceptions.len()
+        ));
+    }
+}
+
+/// Where a rule holds, where that is not what its words say.
+fn reach(rule: &Rule) -> &'static str {
+    match rule {
+        Rule::Exact(_) | Rule::Pattern { .. } => "",
+        Rule::AllBut { .. } => "but for what is writable in it, ",
+        Rule::Repository(_) => "in every repository that is there before the run, ",
+    }
 }
 
 /// The plan as one JSON object. Values of variables are left out: they may be secrets.
@@ -119,6 +175,7 @@ pub fn value(plan: &Plan) -> Value {
         "rules": plan.rules.rules.iter().map(|r| json!({
             "effect": effect_word(r.effect), "path": lossy(&r.path), "rule": r.rule, "origin": place(&r.origin),
         })).collect::<Vec<_>>(),
+        "names": plan.broker.as_ref().map(|b| names_value(b)),
         "writable": plan.writable.iter().map(|p| lossy(p)).collect::<Vec<_>>(),
         "exec": plan.exec.as_ref().map(|rule| json!({
             "closed": rule.closed.iter().map(|p| lossy(p)).collect::<Vec<_>>(),
@@ -131,6 +188,30 @@ pub fn value(plan: &Plan) -> Value {
         "gaps": plan.gaps.iter().map(|g| json!({ "name": g.name, "text": g.text })).collect::<Vec<_>>(),
         "notices": plan.notices,
     })
+}
+
+fn names_value(broker: &BrokerPlan) -> Value {
+    let tree = |t: &Tree| json!({ "at": lossy(&t.guest), "from": lossy(&t.host) });
+    let rule = |r: &NamedRule| {
+        let (kind, path) = match &r.rule {
+            Rule::Exact(path) | Rule::AllBut { path, .. } => ("path", Some(joined(path, "/"))),
+            Rule::Repository(path) => ("repository", Some(joined(path, ""))),
+            Rule::Pattern { .. } => ("pattern", None),
+        };
+        json!({ "kind": kind, "path": path, "rule": r.words, "origin": place(&r.origin) })
+    };
+    json!({
+        "trees": broker.trees.iter().map(tree).collect::<Vec<_>>(),
+        "exempt": broker.exempt.iter().map(|p| lossy(p)).collect::<Vec<_>>(),
+        "rules": broker.rules.iter().map(rule).collect::<Vec<_>>(),
+        "exceptions": broker.exceptions.len(),
+        "git_preset": broker.git,
+    })
+}
+
+fn joined(path: &[Vec<u8>], start: &str) -> String {
+    let parts: Vec<_> = path.iter().map(|c| String::from_utf8_lossy(c)).collect();
+    format!("{start}{}", parts.join("/"))
 }
 
 /// Where a mount stands inside.

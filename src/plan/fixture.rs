@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{Plan, PlanError};
-use crate::host::HostFacts;
 use crate::host::fs_view::{FakeEntry, FakeFs};
+use crate::host::{BrokerHost, HostFacts};
 use crate::policy::path::PathEntry;
 use crate::policy::{
     AllProxy, BackendChoice, Bind, Caches, EngineChoice, EnvPolicy, FsPolicy, Layer, Mode,
@@ -155,6 +155,7 @@ pub(crate) fn facts() -> HostFacts {
         wsl2: false,
         nested: false,
         memory_limit: 8 << 30,
+        broker: BrokerHost::Works,
     }
 }
 
@@ -255,5 +256,18 @@ pub(crate) fn can_read(plan: &Plan, path: &str) -> bool {
 }
 
 pub(crate) fn can_write(plan: &Plan, path: &str) -> bool {
-    super::check::write(plan, Path::new(path)).allowed
+    super::check::write(plan, &FakeFs::new(), Path::new(path)).allowed
+}
+
+/// As `can_write`, knowing what stands there.
+pub(crate) fn can_write_in(plan: &Plan, fs: &FakeFs, path: &str) -> bool {
+    super::check::write(plan, fs, Path::new(path)).allowed
+}
+
+/// A kernel that cannot carry the creation broker.
+pub(crate) fn without_broker() -> HostFacts {
+    HostFacts {
+        broker: BrokerHost::Lacks("the kernel has no Landlock".to_owned()),
+        ..facts()
+    }
 }

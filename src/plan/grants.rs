@@ -64,7 +64,7 @@ pub(super) fn exact<'a>(entry: &'a Ruled<PathEntry>, key: &str) -> Result<&'a Pa
         PathEntry::Exact(p) => Ok(p),
         PathEntry::Pattern(p) => Err(PlanError {
             message: format!(
-                "`{}` ({key}, {}): name globs need the creation broker, which this build does not have",
+                "`{}` ({key}, {}) is a pattern, and this list takes none yet",
                 p.text,
                 place(&entry.origin)
             ),

@@ -68,7 +68,9 @@ pub(super) fn build(ctx: Ctx<'_>, rules: &Rules) -> Result<Layout, PlanError> {
     }
     job_server(ctx, &mut tree);
     let own_dirs = own_dirs(ctx, &mut tree);
-    pin_ancestors(&mut tree);
+    if !ctx.has_broker() {
+        pin_ancestors(&mut tree);
+    }
     etc_files::user_database(ctx, &mut tree);
     ways.extend(rules.shows.iter().cloned());
     ways.extend(
@@ -336,7 +338,7 @@ fn job_server(ctx: Ctx<'_>, tree: &mut Tree) {
 
 /// Renaming a directory above a protected object would take the mount along and free the old name (FW-1, R36). A mount point cannot be
 /// renamed (EBUSY, rename(2)), so every directory between is bound onto itself. The price: rename(2) and link(2) across such a
-/// directory fail with EXDEV, which mv and cp handle by copying.
+/// directory fail with EXDEV, which mv and cp handle by copying. Where the creation broker is, it refuses such renames by name.
 fn pin_ancestors(tree: &mut Tree) {
     let mounts: Vec<PathBuf> = tree
         .iter()

@@ -1,6 +1,7 @@
-//! Mandatory write-denies (R31, semantics 7 and 8): the names of `policy/data/mandatory.txt`, where they exist.
+//! Mandatory write-denies (R31, semantics 7 and 8): the names of `policy/data/mandatory.txt`.
 //!
-//! Mounts can hold only what exists. What does not is returned as absent and becomes a gap; nothing is ever created in its place.
+//! Mounts can hold only what exists. What does not is held by the creation broker, and without one becomes a gap; nothing is ever
+//! created in its place.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::context::Ctx;
 use super::paths::Walk;
 use super::rules::{Grant, GrantKind, Named, Never, Strength};
-use super::worktree;
+use super::{hooks_path, worktree};
 use crate::host::fs_view::Kind;
 
 const TABLE: &str = include_str!("../policy/data/mandatory.txt");
@@ -20,10 +21,12 @@ const MODULE_DEPTH: usize = 4;
 /// Mandatory denies of a run.
 #[derive(Debug, Default)]
 pub(super) struct Mandatory {
-    /// What exists.
+    /// What exists, to be mounted read-only.
     pub(super) nevers: Vec<Never>,
     /// What does not, as host paths.
     pub(super) absent: Vec<PathBuf>,
+    /// What the broker holds by name, whether it exists or not. Not what lies in git directories: that is the git preset's.
+    pub(super) names: Vec<Never>,
     /// Links that lead to a git directory: what they lead to stays writable, they themselves should not.
     pub(super) links: Vec<PathBuf>,
 }
@@ -71,6 +74,17 @@ pub(super) fn collect(ctx: Ctx<'_>, grants: &[Grant]) -> Mandatory {
     out
 }
 
+/// Names below the top of a work tree that are closed in every repository (semantics 8).
+pub(super) fn repository_names(ctx: Ctx<'_>) -> impl Iterator<Item = &'static str> {
+    let second = ctx.policy.fs.protect_project_config;
+    rows()
+        .filter(move |r| r.place == "tree" && (r.tier == "first" || second))
+        .map(|r| r.name)
+}
+
+/// Names that would make the top of a writable root a bare repository.
+pub(super) const BARE: [&str; 3] = ["HEAD", "objects", "refs"];
+
 /// Tops of writable roots, and the working directory with its parents as far as a writable root reaches.
 pub(super) fn places(ctx: Ctx<'_>, grants: &[Grant]) -> BTreeSet<PathBuf> {
     let roots: Vec<&Path> = grants
@@ -91,24 +105,66 @@ pub(super) fn places(ctx: Ctx<'_>, grants: &[Grant]) -> BTreeSet<PathBuf> {
 }
 
 fn tree_rows(ctx: Ctx<'_>, dir: &Path, out: &mut Mandatory) {
-    let second = ctx.policy.fs.protect_project_config;
-    for row in rows().filter(|r| r.place == "tree" && (r.tier == "first" || second)) {
-        let path = dir.join(row.name);
-        // One question for all of `.claude/…` where there is no `.claude`.
-        if path.parent().is_some_and(|p| p == dir || ctx.exists(p)) {
-            add(ctx, path, row.name, out);
-        } else {
-            out.absent.push(path);
-        }
+    for name in repository_names(ctx) {
+        let walk = walk_below(ctx, dir, name);
+        hold(never(walk, name), out);
     }
 }
 
-fn add(ctx: Ctx<'_>, path: PathBuf, name: &str, out: &mut Mandatory) {
-    if ctx.exists(&path) {
-        let walk = ctx.walk(&path);
-        out.nevers.push(never(walk, name));
+/// As [`Ctx::walk`] of a name in a link-free directory, with two questions to the file system where there is no link.
+fn walk_below(ctx: Ctx<'_>, dir: &Path, name: &str) -> Walk {
+    let path = dir.join(name);
+    let parent = match path.parent() {
+        Some(parent) if parent != dir => ctx.fs.kind(parent),
+        Some(_) | None => Some(Kind::Dir),
+    };
+    let kind = match parent {
+        Some(Kind::Dir) => ctx.fs.kind(&path),
+        Some(Kind::Link) => Some(Kind::Link),
+        Some(Kind::File | Kind::Other) | None => None,
+    };
+    if kind == Some(Kind::Link) {
+        return ctx.walk(&path);
+    }
+    Walk {
+        spelled: path.clone(),
+        real: path,
+        links: Vec::new(),
+        kind,
+    }
+}
+
+/// A name that is closed whatever stands there.
+fn add(ctx: Ctx<'_>, path: &Path, name: &str, out: &mut Mandatory) {
+    hold(never(ctx.walk(path), name), out);
+}
+
+fn hold(rule: Never, out: &mut Mandatory) {
+    // A dangling link exists, and what it leads to does not.
+    if rule.walk.kind.is_some() || rule.walk.links.iter().any(|l| l.last) {
+        out.nevers.push(rule.clone());
     } else {
+        out.absent.push(rule.walk.spelled.clone());
+    }
+    out.names.push(rule);
+}
+
+/// A place in a git directory. The broker's git preset knows it by its name there; where a link stands at that name, or leads to the
+/// directory, the link and what it leads to are closed as well.
+fn add_git(ctx: Ctx<'_>, git: &Path, name: &str, out: &mut Mandatory) {
+    let path = git.join(name);
+    if !ctx.exists(&path) {
         out.absent.push(path);
+        return;
+    }
+    let rule = never(ctx.walk(&path), &format!(".git/{name}"));
+    if !rule.walk.links.is_empty() {
+        out.names.push(rule.clone());
+    }
+    // git replaces its configuration by rename, which nothing mounted there survives; the gate judges each new one.
+    let gated = ctx.has_broker() && matches!(name, "config" | "config.worktree");
+    if !gated || rule.walk.kind != Some(Kind::File) || !rule.walk.links.is_empty() {
+        out.nevers.push(rule);
     }
 }
 
@@ -128,16 +184,19 @@ fn git_rows(ctx: Ctx<'_>, dir: &Path, out: &mut Mandatory) {
         Some(Kind::Dir) => {
             let walk = ctx.walk(&dot_git);
             git_dir(ctx, &walk.real, MODULE_DEPTH, out);
+            hooks_elsewhere(ctx, dir, &walk.real, out);
             out.links.extend(walk.links.into_iter().map(|l| l.at));
         }
         Some(Kind::File) => {
             // Re-pointing this file would lend the next git command another configuration.
-            out.nevers.push(never(ctx.walk(&dot_git), ".git"));
+            add(ctx, &dot_git, ".git", out);
             if let Some(linked) = worktree::linked(ctx, dir) {
                 git_dir(ctx, &linked.common, MODULE_DEPTH, out);
-                for name in ["commondir", "gitdir", "config.worktree"] {
-                    add(ctx, linked.git_dir.join(name), name, out);
+                hooks_elsewhere(ctx, dir, &linked.common, out);
+                for name in ["commondir", "gitdir"] {
+                    add(ctx, &linked.git_dir.join(name), name, out);
                 }
+                add_git(ctx, &linked.git_dir, "config.worktree", out);
             }
         }
         Some(Kind::Link | Kind::Other) => {}
@@ -145,7 +204,7 @@ fn git_rows(ctx: Ctx<'_>, dir: &Path, out: &mut Mandatory) {
         None => {
             out.absent.push(dot_git.join("hooks"));
             out.absent.push(dot_git.join("config"));
-            for name in ["HEAD", "objects", "refs"] {
+            for name in BARE {
                 if !ctx.exists(&dir.join(name)) {
                     out.absent.push(dir.join(name));
                 }
@@ -154,14 +213,27 @@ fn git_rows(ctx: Ctx<'_>, dir: &Path, out: &mut Mandatory) {
     }
 }
 
+/// Directories that `core.hooksPath` names: closed, or where more than hooks is in them, the names of hooks there.
+fn hooks_elsewhere(ctx: Ctx<'_>, top: &Path, git: &Path, out: &mut Mandatory) {
+    let mut found = hooks_path::of_file(ctx, &git.join("config"), top);
+    found.extend(hooks_path::of_caller(ctx, top));
+    for dir in found {
+        if top.starts_with(&dir) {
+            for name in hooks_path::NAMES {
+                add(ctx, &dir.join(name), "core.hooksPath", out);
+            }
+        } else {
+            add(ctx, &dir, "core.hooksPath", out);
+        }
+    }
+}
+
 fn git_dir(ctx: Ctx<'_>, git: &Path, levels: usize, out: &mut Mandatory) {
     let preset = ctx.policy.fs.protect_git;
     for row in rows().filter(|r| r.place == "gitdir" && (r.tier == "git" || preset)) {
         // A normal git directory has no `commondir`, and none of these needs to be there.
-        let path = git.join(row.name);
-        let known = ctx.exists(&path);
-        if known || matches!(row.name, "hooks" | "config") {
-            add(ctx, path, &format!(".git/{}", row.name), out);
+        if matches!(row.name, "hooks" | "config") || ctx.exists(&git.join(row.name)) {
+            add_git(ctx, git, row.name, out);
         }
     }
     if preset && levels > 0 {
@@ -194,18 +266,21 @@ fn agent_home(ctx: Ctx<'_>, grants: &[Grant], out: &mut Mandatory) {
     let mut keep_in: BTreeSet<PathBuf> = runners.iter().map(|r| r.to_path_buf()).collect();
     if lifted(&home) {
         keep_in.insert(home.clone());
-    } else if ctx.exists(&home) {
+    } else {
         let mut rule = never(ctx.walk(&home), "~/.claude");
         rule.except = agent_names("cache")
             .map(|n| home.join(n))
             .filter(|p| ctx.fs.kind(p) == Some(Kind::Dir))
             .chain(runners.iter().map(|r| r.to_path_buf()))
             .collect();
-        out.nevers.push(rule);
+        if ctx.exists(&home) {
+            out.nevers.push(rule.clone());
+        }
+        out.names.push(rule);
     }
     for dir in keep_in {
         for name in agent_names("keep") {
-            add(ctx, dir.join(name), name, out);
+            add(ctx, &dir.join(name), name, out);
         }
     }
     for file in [
@@ -214,7 +289,7 @@ fn agent_home(ctx: Ctx<'_>, grants: &[Grant], out: &mut Mandatory) {
     ] {
         if !lifted(&file) {
             let name = format!("~/{}", file.file_name().unwrap_or_default().display());
-            add(ctx, file, &name, out);
+            add(ctx, &file, &name, out);
         }
     }
 }

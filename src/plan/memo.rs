@@ -12,6 +12,7 @@ use super::paths::{above, is_normal};
 use super::quick::Quick;
 use crate::host::FsView;
 use crate::host::fs_view::{Kind, Meta};
+use crate::host::mount_table::HostMount;
 
 /// A file system whose answers do not change while it is asked.
 pub(super) struct Memo<'a> {
@@ -129,6 +130,10 @@ impl FsView for Memo<'_> {
 
     fn can_create_in(&self, dir: &Path) -> bool {
         self.fs.can_create_in(dir)
+    }
+
+    fn mounts(&self) -> io::Result<Vec<HostMount>> {
+        self.fs.mounts()
     }
 }
 

@@ -3,6 +3,7 @@
 //! `Plan::resolve` asks the file system questions and changes nothing; `explain`, `check`, `--dry-run` and the goldens use it as it is.
 
 mod book;
+mod broker;
 mod caches;
 pub mod check;
 mod context;
@@ -14,9 +15,12 @@ pub mod exec;
 pub mod explain;
 mod gaps;
 mod grants;
+mod hooks_path;
+mod judge;
 mod layout;
 mod mandatory;
 mod memo;
+mod names;
 mod order;
 pub(crate) mod os_path;
 mod paths;
@@ -37,14 +41,17 @@ pub(crate) mod tests;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::broker::plan::BrokerPlan;
 use crate::policy::egress::EgressPolicy;
 use crate::policy::{Mode, NetworkMode, Origin, View};
 
 pub use caches::CacheUse;
 pub use check::hiding;
+pub use judge::{BARE_REPOSITORY, SHORT_NAME};
 pub use paths::real_path;
 pub use read_floor::ReadFloor;
 pub use rules::place;
@@ -268,8 +275,12 @@ pub struct Plan {
     pub state_dirs: Vec<PathBuf>,
     /// Cache directories.
     pub caches: Vec<CacheUse>,
+    /// What the creation broker holds; `None` where nothing of the host is writable, or no broker can work.
+    pub broker: Option<Arc<BrokerPlan>>,
     /// What this plan cannot hold.
     pub gaps: Vec<Gap>,
+    /// A rule that was asked for is among it: a run that isolates anything is refused with this (R14).
+    pub refusal: Option<PlanError>,
     /// One notice each, final wording without prefix; beside those of the policy.
     pub notices: Vec<String>,
     /// Answers of `check` and `explain`.

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::context::Ctx;
 use super::exec::{self, ExecRule};
+use super::gaps::Missing;
 use super::layout::{self, Layout};
 use super::mandatory::{self, Mandatory};
 use super::memo::Memo;
@@ -13,9 +15,10 @@ use super::paths::walk;
 use super::rules::{Grant, ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::{
-    Gap, Mount, NetworkPlan, Pin, Plan, PlanError, ReadFloor, RuleBook, book, crowds, denies, env,
-    etc_files, gaps, grants, order, read_floor, secrets, view, worktree,
+    Mount, NetworkPlan, Pin, Plan, PlanError, ReadFloor, RuleBook, book, broker, crowds, denies,
+    env, etc_files, gaps, grants, order, read_floor, secrets, view, worktree,
 };
+use crate::broker::plan::BrokerPlan;
 use crate::host::fs_view::Kind;
 use crate::host::{FsView, HostFacts};
 use crate::policy::egress::EgressPolicy;
@@ -86,7 +89,8 @@ pub(super) struct FilePlan {
     pub(super) moved: Vec<(PathBuf, PathBuf)>,
     pub(super) read_floor: ReadFloor,
     pub(super) state_dirs: Vec<PathBuf>,
-    pub(super) gaps: Vec<Gap>,
+    pub(super) broker: Option<BrokerPlan>,
+    pub(super) missing: Missing,
     pub(super) notices: Vec<String>,
     pub(super) rules: RuleBook,
     exec: Option<ExecRule>,
@@ -117,7 +121,8 @@ impl FilePlan {
             moved: Vec::new(),
             read_floor: ReadFloor::default(),
             state_dirs: Vec::new(),
-            gaps: Vec::new(),
+            broker: None,
+            missing: Missing::default(),
             notices: Vec::new(),
             rules: RuleBook::default(),
             exec: None,
@@ -131,7 +136,14 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
     let mut notices = Vec::new();
     let (mut rules, mandatory) = collect(ctx, &mut notices)?;
     let single = crowds::merge(ctx, &mut rules, &mut notices);
-    let layout = layout::build(ctx, &rules)?;
+    let mut layout = layout::build(ctx, &rules)?;
+    let broker = broker(
+        ctx,
+        (&rules, &single),
+        &mandatory,
+        &mut layout,
+        &mut notices,
+    )?;
     visible_cwd(ctx, &rules, &layout.tree)?;
     notices.extend(layout::unheld(&rules));
     notices.extend(hidden_arguments(ctx, argv, &layout.tree));
@@ -148,12 +160,35 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
         moved: moved(&layout.tree),
         read_floor,
         state_dirs,
-        gaps: gaps::collect(ctx, &rules, &mandatory, &layout.tree, &unheld)?,
+        missing: gaps::collect(ctx, &rules, &mandatory, &layout.tree, &unheld),
+        broker,
         notices,
         rules: book::write(&rules, &single),
         exec: exec::rule(ctx, &layout.tree),
         layout: Some(layout),
     })
+}
+
+/// The part of the broker. Where it denies a single file that is granted, that one is shown read-only.
+fn broker(
+    ctx: Ctx<'_>,
+    rules: (&Rules, &Rules),
+    mandatory: &Mandatory,
+    layout: &mut Layout,
+    notices: &mut Vec<String>,
+) -> Result<Option<BrokerPlan>, PlanError> {
+    if !ctx.has_broker() {
+        return Ok(None);
+    }
+    let Some(mut plan) = broker::plan(ctx, rules, mandatory, &layout.tree)? else {
+        return Ok(None);
+    };
+    for (at, src, words) in broker::denied_files(ctx, &plan, &layout.tree) {
+        notices.push(format!("`{}` stays read-only: {words}", at.display()));
+        plan.exempt.retain(|p| *p != at);
+        layout.tree.put(at, Node::Host { src, rw: false });
+    }
+    Ok(Some(plan))
 }
 
 pub(super) fn collect(
@@ -209,7 +244,9 @@ fn assemble(
         cwd: ctx.cwd(),
         argv: argv.to_vec(),
         state_dirs: files.state_dirs,
-        gaps: files.gaps,
+        broker: files.broker.map(Arc::new),
+        gaps: files.missing.gaps,
+        refusal: files.missing.refusal,
         notices: files.notices,
         rules: files.rules,
     }

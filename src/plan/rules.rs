@@ -130,12 +130,12 @@ pub(super) struct Hide {
 /// Why something is never writable; decides what a grant on it means (semantics 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Strength {
-    /// R31.
-    Mandatory,
     /// Spec, configuration and state of ccbox.
     Own,
     /// protected_paths.
     Protected,
+    /// R31.
+    Mandatory,
     /// deny_write.
     DenyWrite,
 }

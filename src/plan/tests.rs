@@ -1,9 +1,12 @@
 //! Tests of the planner: the cases by name, the tables row by row, and properties over random policies.
 
 mod ask;
+mod broker;
+mod broker_props;
 mod cases;
 mod crowds;
 mod eval;
+mod links;
 mod moved;
 pub(crate) mod props;
 mod read_floor;

@@ -5,16 +5,18 @@
 
 mod components;
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 /// A compiled pattern; denies fold case (semantics 3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathPattern {
     /// As written.
     pub text: String,
-    /// Starts at `/`; otherwise the pattern matches the tail of an absolute path.
-    anchored: bool,
+    /// The directory a pattern that starts at `/` names before its first wildcard, as written; without one the pattern
+    /// matches the tail of an absolute path.
+    fixed: Option<PathBuf>,
     /// Compare without regard to case.
     fold: bool,
     parts: Vec<Part>,
@@ -67,17 +69,18 @@ impl PathPattern {
         components: &[Vec<Unit>],
         fold: bool,
     ) -> Result<Self, String> {
-        let mut parts = Vec::with_capacity(components.len() + 4);
-        if let Some(anchor) = anchor {
-            for c in anchor.components() {
-                if let std::path::Component::Normal(name) = c {
-                    let units: Vec<Unit> = name
-                        .as_bytes()
-                        .iter()
-                        .map(|&byte| Unit { byte, quoted: true })
-                        .collect();
-                    parts.push(Part::Name(compile_name(&units, fold)?));
+        let mut parts = match anchor {
+            Some(anchor) => literal(anchor, fold),
+            None => Vec::with_capacity(components.len()),
+        };
+        let mut fixed = anchor.map(Path::to_path_buf);
+        if let Some(fixed) = &mut fixed {
+            for component in components {
+                if component.iter().any(|u| u.is_wild()) {
+                    break;
                 }
+                let name: Vec<u8> = component.iter().map(|u| u.byte).collect();
+                fixed.push(OsStr::from_bytes(&name));
             }
         }
         for component in components {
@@ -95,10 +98,33 @@ impl PathPattern {
         }
         Ok(Self {
             text,
-            anchored: anchor.is_some(),
+            fixed,
             fold,
             parts,
         })
+    }
+
+    /// The directory before the first wildcard, for a pattern that starts at `/`.
+    #[must_use]
+    pub fn fixed(&self) -> Option<&Path> {
+        self.fixed.as_deref()
+    }
+
+    /// The same pattern below another spelling of the directory before its first wildcard.
+    #[must_use]
+    pub fn with_fixed(&self, dir: &Path) -> Self {
+        let Some(fixed) = &self.fixed else {
+            return self.clone();
+        };
+        let mut parts = literal(dir, self.fold);
+        let old = literal(fixed, self.fold).len();
+        parts.extend(self.parts.iter().skip(old).cloned());
+        Self {
+            text: self.text.clone(),
+            fixed: Some(dir.to_path_buf()),
+            fold: self.fold,
+            parts,
+        }
     }
 
     /// True where the pattern names this very object. `path` is absolute and lexically normal.
@@ -121,7 +147,7 @@ impl PathPattern {
     /// True for a pattern that starts at `/`; a tail pattern holds at any depth.
     #[must_use]
     pub fn is_anchored(&self) -> bool {
-        self.anchored
+        self.fixed.is_some()
     }
 
     fn split(&self, path: &Path) -> Vec<Vec<u8>> {
@@ -134,7 +160,7 @@ impl PathPattern {
     }
 
     fn matches_components(&self, names: &[Vec<u8>]) -> bool {
-        if self.anchored {
+        if self.is_anchored() {
             return match_parts(&self.parts, names);
         }
         // A tail: some suffix of the path matches the whole pattern. The root directory has no name to match.
@@ -144,6 +170,21 @@ impl PathPattern {
                 .is_some_and(|rest| !names.is_empty() && match_parts(&self.parts, rest))
         })
     }
+}
+
+/// The components of a path, each meaning itself.
+fn literal(path: &Path, fold_case: bool) -> Vec<Part> {
+    path.components()
+        .filter_map(|c| match c {
+            Component::Normal(name) => Some(name.as_bytes()),
+            Component::Prefix(_)
+            | Component::RootDir
+            | Component::CurDir
+            | Component::ParentDir => None,
+        })
+        .map(|name| if fold_case { fold(name) } else { name.to_vec() })
+        .map(|name| Part::Name(name.into_iter().map(Token::Byte).collect()))
+        .collect()
 }
 
 /// Wildcard matching with one level of backtracking: right for `**` because every other part takes exactly one name.

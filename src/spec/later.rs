@@ -8,7 +8,6 @@ use super::SpecError;
 use super::keys::{Keys, Scalar};
 use super::reader::{Node, Reader, Table};
 use super::source::shown;
-use crate::policy::path::ListKind;
 use crate::policy::{BackendChoice, EngineChoice};
 
 /// Why a backend or an engine cannot be chosen yet.
@@ -40,32 +39,18 @@ pub(super) fn engines(top: &Table<'_>, keys: &Keys) {
     }
 }
 
-/// Why no list takes a pattern yet: mounts cannot hold a name that is created during the run (R32).
-const GLOBS: &str = "name globs need the creation broker, which this build does not have";
+/// Why `deny_read` takes no pattern yet (semantics 6).
+const HIDDEN_PATTERNS: &str = "what a pattern hides can only be told when it is opened, and this build does not watch opens for reading";
 
-/// A name glob, or a deny_read pattern.
-pub(super) fn pattern(reader: &Reader<'_>, what: &str, node: &Node<'_>, kind: ListKind) {
+/// A pattern in `deny_read`.
+pub(super) fn hidden_pattern(reader: &Reader<'_>, what: &str, node: &Node<'_>) {
     let typed = reader.source.slice(&node.span());
     let typed = typed.trim_matches(['"', '\'']);
-    reader.later(&format!("`{typed}` in `{what}`"), node, Some(GLOBS), true);
-    let plain = |t: &str| !t.is_empty() && !t.contains(['*', '?', '[']);
-    let hint = match typed.strip_suffix("/**") {
-        Some(dir) if plain(dir) => format!("write `./{dir}` for that directory beside the spec"),
-        None if kind == ListKind::DenyWrite && plain(typed) => {
-            format!("write `./{typed}` for that one file beside the spec")
-        }
-        _ => return,
-    };
-    if let Some(last) = reader.later.borrow_mut().last_mut() {
-        last.error.hint = Some(hint);
-    }
-}
-
-pub(super) fn allow_create(fs: &Table<'_>) {
-    refuse_non_empty(
-        fs,
-        "allow_create",
-        Some("there are no built-in name globs to except from yet"),
+    reader.later(
+        &format!("`{typed}` in `{what}`"),
+        node,
+        Some(HIDDEN_PATTERNS),
+        true,
     );
 }
 
@@ -266,12 +251,10 @@ fn refuse(table: &Table<'_>, key: &'static str, why: Option<&str>, tightens: boo
     }
 }
 
-/// A pattern on the command line.
-pub(super) fn pattern_flag(flag: &str, value: &std::ffi::OsStr) -> SpecError {
+/// The same on the command line.
+pub(super) fn hidden_pattern_flag(flag: &str, value: &std::ffi::OsStr) -> SpecError {
     let typed = shown(&value.to_string_lossy());
-    let error = SpecError::plain(format!("`{flag} {typed}` is not supported yet: {GLOBS}"));
-    if typed.contains(['*', '?', '[']) {
-        return error;
-    }
-    error.with_hint(&format!("write `{flag} ./{typed}` for that one file"))
+    SpecError::plain(format!(
+        "`{flag} {typed}` is not supported yet: {HIDDEN_PATTERNS}"
+    ))
 }

@@ -165,7 +165,6 @@ fn filesystem(top: &Table<'_>) -> Result<FsKeys, SpecError> {
         ],
     )?;
     keys.allow_create = paths(&fs, "allow_create", ListKind::AllowCreate)?;
-    later::allow_create(&fs);
     Ok(keys)
 }
 
@@ -364,8 +363,8 @@ fn paths(
     for node in nodes {
         table.reader.check_entry(&what, node, true)?;
         for entry in entries(table.reader, &what, node, kind)? {
-            if matches!(entry, PathEntry::Pattern(_)) && kind != ListKind::AllowCreate {
-                later::pattern(table.reader, &what, node, kind);
+            if matches!(entry, PathEntry::Pattern(_)) && kind == ListKind::DenyRead {
+                later::hidden_pattern(table.reader, &what, node);
             }
             out.push(table.reader.ruled(node, entry));
         }

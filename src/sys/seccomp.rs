@@ -77,6 +77,34 @@ fn set(program: &Program, flags: libc::c_ulong) -> io::Result<libc::c_long> {
     Ok(installed)
 }
 
+/// The kernel hands system calls to a supervisor (seccomp_unotify(2)), and this process may use that.
+#[cfg(target_os = "linux")]
+pub fn has_notifications() -> bool {
+    let mut sizes = [0_u16; 3];
+    // SAFETY: SECCOMP_GET_NOTIF_SIZES writes one struct seccomp_notif_sizes, three u16 (checked below), to the pointer.
+    let asked = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_GET_NOTIF_SIZES,
+            0,
+            sizes.as_mut_ptr(),
+        )
+    };
+    asked == 0
+}
+
+/// There is no seccomp here.
+#[cfg(not(target_os = "linux"))]
+pub fn has_notifications() -> bool {
+    false
+}
+
+#[cfg(target_os = "linux")]
+const _: () = {
+    assert!(size_of::<libc::seccomp_notif_sizes>() == size_of::<[u16; 3]>());
+    assert!(align_of::<libc::seccomp_notif_sizes>() == align_of::<[u16; 3]>());
+};
+
 #[cfg(target_os = "linux")]
 const _: () = {
     use super::bpf::Instruction;

@@ -10,9 +10,9 @@ use std::os::unix::fs::FileExt;
 /// For a child of fork(2): the parent's stay what they are.
 #[cfg(target_os = "linux")]
 pub fn replace_arguments(title: &str) -> io::Result<()> {
-    let mut stat = String::new();
-    File::open("/proc/self/stat")?.read_to_string(&mut stat)?;
-    let (start, end) = argument_area(&stat).ok_or(io::ErrorKind::InvalidData)?;
+    let mut fields = String::new();
+    File::open("/proc/self/stat")?.read_to_string(&mut fields)?;
+    let (start, end) = argument_area(&fields).ok_or(io::ErrorKind::InvalidData)?;
     let length = usize::try_from(end.saturating_sub(start)).map_err(io::Error::other)?;
     let mut text = title.as_bytes().to_vec();
     text.resize(length, 0);
@@ -31,9 +31,9 @@ pub fn replace_arguments(_title: &str) -> io::Result<()> {
 }
 
 /// `arg_start` and `arg_end`, fields 48 and 49 of /proc/PID/stat (proc(5)).
-fn argument_area(stat: &str) -> Option<(u64, u64)> {
+fn argument_area(line: &str) -> Option<(u64, u64)> {
     // The second field is a name in parentheses and may hold anything.
-    let (_, rest) = stat.rsplit_once(')')?;
+    let (_, rest) = line.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace().skip(48 - 3);
     let start = fields.next()?.parse().ok()?;
     let end = fields.next()?.parse().ok()?;
@@ -47,8 +47,8 @@ mod tests {
     #[test]
     fn the_area_is_found_behind_any_name() {
         let numbers: Vec<String> = (3..=52).map(|n| n.to_string()).collect();
-        let stat = format!("7 (a) b (c) {}\n", numbers.join(" "));
-        assert_eq!(argument_area(&stat), Some((48, 49)));
+        let line = format!("7 (a) b (c) {}\n", numbers.join(" "));
+        assert_eq!(argument_area(&line), Some((48, 49)));
         assert_eq!(argument_area("7 (a) S 1"), None);
         assert_eq!(argument_area("no name"), None);
     }

@@ -11,10 +11,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("report", &["exit"]),
     ("host", &["exit", "sys"]),
     ("spec", &["exit", "policy", "host"]),
-    ("plan", &["exit", "policy", "host"]),
+    ("plan", &["exit", "policy", "host", "broker"]),
     ("backend", &["exit", "policy", "host", "plan"]),
     ("proxy", &["exit", "policy", "report", "sys"]),
-    ("broker", &["exit", "policy", "plan", "report", "sys"]),
+    ("broker", &["exit", "policy", "report", "sys"]),
     (
         "session",
         &["exit", "backend", "broker", "proxy", "report", "sys"],
@@ -22,8 +22,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "exit", "policy", "spec", "host", "plan", "backend", "proxy", "report", "session",
-            "sys",
+            "exit", "policy", "spec", "host", "plan", "backend", "broker", "proxy", "report",
+            "session", "sys",
         ],
     ),
     ("main", &["cli", "session", "host"]),

@@ -166,7 +166,8 @@ fn the_probe_answers_in_words_and_in_json() {
         "mechanisms",
         "landlock",
         "seccomp",
-        "absent-names",
+        "broker",
+        "host-replace",
     ] {
         assert!(text.stdout.contains(word), "{word} in {}", text.stdout);
     }

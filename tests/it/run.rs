@@ -132,7 +132,7 @@ fn verbose_says_what_is_enforced_and_debug_the_argv() {
         "ccbox: enforced: engine=builtin ",
         " net=proxy ",
         " userns pid no-new-privs seccomp landlock=",
-        "not-yet=absent-names",
+        " fs=mounts+broker",
     ] {
         assert!(v.stderr.contains(words), "{words} in {}", v.stderr);
     }

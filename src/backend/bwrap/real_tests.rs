@@ -1,6 +1,7 @@
 //! Rendered argument vectors given to the real bubblewrap, as an ordinary user and, where the tests run as root, as uid 0 too.
 //!
-//! The inner stage is replaced by a shell; everything else is what a run gets. bubblewrap must be installed.
+//! The inner stage is replaced by a shell, so these are the plans of a kernel without a creation broker; everything else is what a run
+//! gets. bubblewrap must be installed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +15,7 @@ use std::process::Command;
 
 use super::*;
 use crate::host::RealFs;
-use crate::plan::fixture::{bind, dev, dispatch, entry, facts};
+use crate::plan::fixture::{bind, dev, dispatch, entry, without_broker};
 use crate::policy::{Policy, Ruled};
 
 /// An ordinary uid nobody has: its user database entries are generated too.
@@ -69,7 +70,7 @@ impl World {
         fs::read_to_string(self.at(rel)).unwrap()
     }
     fn host(&self) -> HostFacts {
-        let mut h = facts();
+        let mut h = without_broker();
         h.uid = self.uid;
         h.gid = self.uid;
         "somebody".clone_into(&mut h.user);

@@ -28,12 +28,12 @@ pub enum Rule {
     /// An absolute path by components, and everything below: protected paths, ccbox's own files, exact `deny_write`
     /// entries, mandatory names at the places known at the start. Give both spellings where a link is involved (R25).
     Exact(Vec<Vec<u8>>),
-    /// As [`Rule::Exact`], but what lies strictly below one of the `open` directories is left to the other rules: an
-    /// agent's home with its caches (semantics 7). Grants do not fold, so neither does `open`.
+    /// As [`Rule::Exact`], but the `open` paths and what lies below them are left to the other rules: an agent's home with
+    /// its caches (semantics 7). Grants do not fold, so neither does `open`.
     AllBut {
         /// The path that is denied.
         path: Vec<Vec<u8>>,
-        /// Directories below it.
+        /// Paths below it.
         open: Vec<Vec<Vec<u8>>>,
     },
     /// A path below the work tree of every repository that the broker did not see made (semantics 8).
@@ -101,15 +101,19 @@ pub(super) struct Exact {
 impl Exact {
     /// Covers the object at `path`.
     fn covers(&self, path: &Path<'_>) -> bool {
-        let lifted =
-            |open: &Vec<Vec<u8>>| path.raw.len() > open.len() && at_or_below(&path.raw, open);
-        at_or_below(&path.folded, self.path.get(path.names)) && !self.open.iter().any(lifted)
+        at_or_below(&path.folded, self.path.get(path.names))
+            && !self.open.iter().any(|open| at_or_below(&path.raw, open))
     }
 
-    /// Covers everything in the directory at `path`.
-    fn covers_entries(&self, path: &Path<'_>) -> bool {
-        let lifted = |open: &Vec<Vec<u8>>| at_or_below(&path.raw, open);
-        at_or_below(&path.folded, self.path.get(path.names)) && !self.open.iter().any(lifted)
+    /// Covers the directory at `path` and with it all of its entries.
+    fn covers_whole(&self, path: &Path<'_>) -> bool {
+        self.open.is_empty() && self.covers(path)
+    }
+
+    /// Can say something about an entry of the directory at `path` that is not said of the directory.
+    fn is_near(&self, path: &Path<'_>) -> bool {
+        let rule = self.path.get(path.names);
+        above(&path.folded, rule) || !self.open.is_empty() && at_or_below(&path.folded, rule)
     }
 
     fn is_below(&self, path: &Path<'_>) -> bool {
@@ -226,12 +230,12 @@ impl Dir {
         let (cover, near) = {
             let path = dir.path(&[], &[]);
             let covers = |rule: &Compiled| match rule {
-                Compiled::Exact(rule) => rule.covers_entries(&path),
+                Compiled::Exact(rule) => rule.covers_whole(&path),
                 Compiled::Repository(_) => false,
                 Compiled::Pattern { .. } => set.rule_covers(rule, &path, 0, None, 0),
             };
             let says = |(index, rule): (usize, &Compiled)| match rule {
-                Compiled::Exact(rule) if !rule.is_below(&path) => None,
+                Compiled::Exact(rule) if !rule.is_near(&path) => None,
                 Compiled::Exact(_) | Compiled::Repository(_) | Compiled::Pattern { .. } => {
                     Some(index)
                 }

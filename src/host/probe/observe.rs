@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use super::super::broker::{self, BrokerHost};
 use super::super::bwrap::{self, Bwrap, Missing};
 use super::super::platform::Platform;
 use super::super::{FsView, NEST_MARK, RealFs};
@@ -96,6 +97,8 @@ pub struct Observed {
     pub landlock_abi: i32,
     /// `/proc/sys/kernel/seccomp/actions_avail`.
     pub seccomp_actions: Option<String>,
+    /// The creation broker can work.
+    pub broker: BrokerHost,
     /// `Seccomp: 2` in `/proc/self/status`.
     pub seccomp_filtered: bool,
     /// `NoNewPrivs: 1`.
@@ -160,6 +163,7 @@ pub fn observe(exe: &Path, deep: bool) -> Observed {
         userns: try_self(exe, "userns"),
         landlock_abi: landlock_abi(),
         seccomp_actions: small("/proc/sys/kernel/seccomp/actions_avail"),
+        broker: broker::look(&fs),
         seccomp_filtered: has("Seccomp", "2"),
         no_new_privs: has("NoNewPrivs", "1"),
         fuse: std::fs::OpenOptions::new()

@@ -19,6 +19,7 @@ fn healthy() -> Observed {
         bwrap_without_proc: None,
         userns: Trial::Works,
         landlock_abi: 3,
+        broker: BrokerHost::Works,
         seccomp_actions: Some("kill_process errno user_notif allow\n".into()),
         seccomp_filtered: false,
         no_new_privs: false,
@@ -235,6 +236,7 @@ fn text_and_json_carry_the_same_answers() {
             millis: 7,
         }),
         landlock_abi: 0,
+        broker: BrokerHost::Lacks("the kernel has no Landlock".into()),
         ..healthy()
     };
     let p = Probe {
@@ -258,12 +260,19 @@ fn text_and_json_carry_the_same_answers() {
       landlock         missing (optional): the kernel has none, or it is off
                        fix: Linux 5.13 or later with `landlock` in the kernel parameter lsm=
       seccomp          ok: errno, user_notif
+      broker           missing (optional): names that do not exist yet and name patterns cannot be held: the kernel has no Landlock
       fuse             ok: /dev/fuse can be opened
       run              ok: a whole `ccbox run` took 7 ms
 
     not enforced yet
-      absent-names: protected and mandatory paths that do not exist at the start are not held against creation inside writable directories; name patterns are refused
+      absent-names: protected and mandatory paths that do not exist at the start are not held against creation inside writable directories; a spec that asks for it is refused
+      name-patterns: those of built-in profiles do not hold; a spec with one of its own is refused
+      host-replace: a hidden file that a host program replaces during the run can be read, where its directory is shown
+      read-patterns: name patterns in deny_read are refused
     ");
+    let whole = judge(&healthy());
+    assert!(whole.gaps.iter().all(|g| !g.starts_with("absent-names")));
+    assert!(whole.checks.iter().any(|c| c.name == "broker" && c.ok));
     let v: serde_json::Value = serde_json::to_value(&p).unwrap();
     assert_eq!(v["backends"][0]["name"], "native");
     assert_eq!(v["backends"][0]["available"], true);

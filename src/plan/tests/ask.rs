@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
+use crate::broker::decide::Rule;
+use crate::broker::plan::components;
 use crate::host::fs_view::FakeFs;
-use crate::plan::fixture::{bind, dispatch, facts, plan};
+use crate::plan::fixture::{bind, dispatch, facts, plan, planned, without_broker};
 use crate::plan::{Mount, Plan};
-use crate::policy::Policy;
+use crate::policy::path::{ListKind, PathEntry};
+use crate::policy::{Origin, Policy, Ruled};
 
 pub(super) fn ws() -> Policy {
     let mut p = dispatch();
@@ -16,6 +19,32 @@ pub(super) fn ws() -> Policy {
 pub(super) fn refusal(p: &Policy, fs: &FakeFs) -> String {
     let e = plan(p, &facts(), fs).expect_err("must be refused");
     format!("{e}; {}", e.hint.clone().unwrap_or_default())
+}
+
+/// What a host without a broker says to a run of this policy.
+pub(super) fn refusal_without_broker(p: &Policy, fs: &FakeFs) -> String {
+    let plan = planned(p, &without_broker(), fs);
+    let e = plan.refusal.expect("must be refused");
+    format!("{e}; {}", e.hint.clone().unwrap_or_default())
+}
+
+/// The words of the first rule about exactly this path.
+pub(super) fn exact_rule<'a>(plan: &'a Plan, path: &str) -> Option<&'a str> {
+    let wanted = components(Path::new(path));
+    let rules = &plan.broker.as_ref()?.rules;
+    let found = rules.iter().find(|r| match &r.rule {
+        Rule::Exact(path) | Rule::AllBut { path, .. } => *path == wanted,
+        Rule::Repository(_) | Rule::Pattern { .. } => false,
+    })?;
+    Some(&found.words)
+}
+
+pub(super) fn pattern(text: &str, kind: ListKind, origin: Origin) -> Ruled<PathEntry> {
+    let (base, home) = (Path::new("/home/me/proj"), Path::new("/home/me"));
+    Ruled {
+        value: PathEntry::parse(text, false, kind, base, home).unwrap(),
+        origin,
+    }
 }
 
 pub(super) fn gap<'a>(plan: &'a Plan, name: &str) -> Option<&'a str> {

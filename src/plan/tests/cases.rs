@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::ask::{gap, mounts_at, refusal, var, ws};
+use super::ask::{exact_rule, gap, mounts_at, pattern, refusal, refusal_without_broker, var, ws};
 use crate::host::fs_view::FakeEntry;
 use crate::plan::Mount;
 use crate::plan::fixture::{
-    bind, bind_at, can_read, can_write, debian, dev, dispatch, entry, facts, layer, origin,
-    planned, set_cwd, terminal,
+    bind, bind_at, can_read, can_write, can_write_in, debian, dev, dispatch, entry, facts, layer,
+    origin, planned, set_cwd, terminal, without_broker,
 };
+use crate::policy::path::ListKind;
 use crate::policy::{Layer, Mode, Ruled};
 
 #[test]
@@ -36,9 +37,13 @@ fn cf4_missing_denies_are_kept_and_said() {
     p.fs.deny_read.push(entry("/home/me/proj/gone"));
     let plan = planned(&p, &facts(), &debian());
     assert!(can_write(&plan, "/home/me/proj/main.c"));
-    let text = gap(&plan, "absent-names").unwrap();
+    assert!(!can_write(&plan, "/home/me/proj/.env"));
+    assert!(gap(&plan, "late-secrets").unwrap().contains("proj/gone"));
+    assert_eq!(gap(&plan, "absent-names"), None);
+    assert!(plan.refusal.is_none());
+    let text = refusal_without_broker(&p, &debian());
     assert!(
-        text.contains("proj/.env") && text.contains("proj/gone"),
+        text.contains("proj/.env") && text.contains("spec.toml:1") && text.contains("Landlock"),
         "{text}"
     );
     let ruled = |w: &str| plan.rules.rules.iter().any(|r| r.rule.contains(w));
@@ -49,10 +54,15 @@ fn cf4_missing_denies_are_kept_and_said() {
 fn fw5_an_absent_name_nobody_inside_can_create_needs_nothing() {
     let mut p = ws();
     p.fs.protected.push(entry("/opt/.conf"));
-    let before = planned(&ws(), &facts(), &debian());
-    let after = planned(&p, &facts(), &debian());
-    assert_eq!(before.mounts, after.mounts);
-    assert!(!gap(&after, "absent-names").unwrap().contains("/opt/.conf"));
+    for host in [facts(), without_broker()] {
+        let before = planned(&ws(), &host, &debian());
+        let after = planned(&p, &host, &debian());
+        assert_eq!(before.mounts, after.mounts);
+        assert!(after.refusal.is_none());
+        let absent = gap(&after, "absent-names").unwrap_or_default();
+        assert!(!absent.contains("/opt/.conf"));
+        assert_eq!(exact_rule(&after, "/opt/.conf"), None);
+    }
 }
 
 #[test]
@@ -83,100 +93,6 @@ fn fw9_a_single_file_grant_is_said_to_be_one() {
             .iter()
             .any(|n| n.contains("conf.json") && n.contains("rename"))
     );
-}
-
-#[test]
-fn sl_protected_links() {
-    let fs = debian()
-        .file("/home/me/proj/real", "K")
-        .link("/home/me/proj/lnk", "real")
-        .file("/home/me/proj/shared/skills/a", "K")
-        .link("/home/me/proj/skills", "shared/skills")
-        .link("/home/me/proj/dl", "/srv/elsewhere/missing");
-    let mut p = ws();
-    for name in ["lnk", "skills", "dl"] {
-        p.fs.protected.push(entry(&format!("/home/me/proj/{name}")));
-    }
-    let plan = planned(&p, &facts(), &fs);
-    assert!(!can_write(&plan, "/home/me/proj/real"));
-    assert!(!can_write(&plan, "/home/me/proj/shared/skills/a"));
-    assert_eq!(
-        mounts_at(&plan, "/home/me/proj/shared").len(),
-        1,
-        "the directory above is pinned"
-    );
-    let text = gap(&plan, "link-names").unwrap();
-    assert!(
-        text.contains("proj/lnk") && text.contains("proj/skills") && text.contains("proj/dl"),
-        "{text}"
-    );
-    for m in &plan.mounts {
-        let d = crate::plan::explain::destination(m).unwrap_or(Path::new("/"));
-        assert!(
-            ![
-                Path::new("/home/me/proj/lnk"),
-                Path::new("/home/me/proj/dl")
-            ]
-            .contains(&d)
-        );
-    }
-}
-
-#[test]
-fn sl5_a_protected_path_through_a_link_the_child_could_re_point_is_refused() {
-    let fs = debian()
-        .file("/home/me/proj/rel1/conf", "K")
-        .link("/home/me/proj/cur", "rel1");
-    let mut p = ws();
-    p.fs.protected.push(entry("/home/me/proj/cur/conf"));
-    let text = refusal(&p, &fs);
-    assert!(
-        text.contains("/home/me/proj/cur`") && text.contains("/home/me/proj/rel1/conf"),
-        "{text}"
-    );
-}
-
-#[test]
-fn sl4_nothing_is_mounted_below_a_planted_link() {
-    let fs = debian()
-        .dir("/srv/outside")
-        .link("/home/me/proj/link", "/srv/outside");
-    let mut p = ws();
-    p.fs.protected.push(entry("/home/me/proj/link/new"));
-    assert!(refusal(&p, &fs).contains("/home/me/proj/link"));
-}
-
-#[test]
-fn semantics_20_grants_never_pass_through_planted_links() {
-    let fs = debian()
-        .dir("/srv/other")
-        .link("/home/me/proj/out", "/srv/other")
-        .dir("/home/me/proj/in/side")
-        .link("/home/me/proj/near", "in/side");
-    for list in 0..3 {
-        let mut p = ws();
-        match list {
-            0 => p.fs.allow_write.push(entry("/home/me/proj/out")),
-            1 => p.fs.allow_read.push(entry("/home/me/proj/out")),
-            _ => {
-                p.workdir = Some(Ruled {
-                    value: "/home/me/proj/out".into(),
-                    origin: origin(9),
-                });
-            }
-        }
-        let text = refusal(&p, &fs);
-        assert!(
-            text.contains("proj/out") && text.contains("/srv/other"),
-            "{text}"
-        );
-        // An earlier run in chat mode could have planted it.
-        p.mode = Mode::Review;
-        refusal(&p, &fs);
-    }
-    let mut p = ws();
-    p.fs.allow_write.push(entry("/home/me/proj/near"));
-    planned(&p, &facts(), &fs);
 }
 
 #[test]
@@ -372,19 +288,18 @@ fn submodules_and_roots_that_are_git_directories() {
         .dir("/home/me/bare.git/refs")
         .dir("/home/me/bare.git/hooks")
         .file("/home/me/bare.git/config", "");
-    let plan = planned(&ws(), &facts(), &fs);
-    assert!(
-        !can_write(&plan, &format!("{module}/config"))
-            && !can_write(&plan, &format!("{module}/hooks/x"))
-    );
-    assert!(can_write(&plan, &format!("{module}/objects/x")));
-    let mut p = ws();
-    p.fs.allow_write.push(entry("/home/me/bare.git"));
-    let plan = planned(&p, &facts(), &fs);
-    assert!(
-        !can_write(&plan, "/home/me/bare.git/hooks/x")
-            && can_write(&plan, "/home/me/bare.git/refs/x")
-    );
+    for host in [facts(), without_broker()] {
+        let plan = planned(&ws(), &host, &fs);
+        let open = |path: &str| can_write_in(&plan, &fs, path);
+        assert!(!open(&format!("{module}/config")) && !open(&format!("{module}/hooks/x")));
+        assert!(open(&format!("{module}/objects/x")));
+        let mut p = ws();
+        p.fs.allow_write.push(entry("/home/me/bare.git"));
+        let plan = planned(&p, &host, &fs);
+        let open = |path: &str| can_write_in(&plan, &fs, path);
+        assert!(!open("/home/me/bare.git/hooks/x") && !open("/home/me/bare.git/config"));
+        assert!(open("/home/me/bare.git/refs/x") && open("/home/me/bare.git/packed-refs"));
+    }
 }
 
 #[test]
@@ -395,13 +310,17 @@ fn mandatory_names_hold_from_the_working_directory_up_to_the_root() {
         .file("/home/me/proj/a/b/.bashrc", "");
     let mut host = facts();
     set_cwd(&mut host, "/home/me/proj/a/b");
-    let plan = planned(&ws(), &host, &fs);
-    assert!(
-        !can_write(&plan, "/home/me/proj/a/.mcp.json")
-            && !can_write(&plan, "/home/me/proj/a/b/.bashrc")
-    );
-    assert_eq!(mounts_at(&plan, "/home/me/proj/a").len(), 1, "pinned");
-    assert!(can_write(&plan, "/home/me/proj/a/other"));
+    for broker in [facts().broker, without_broker().broker] {
+        let pinned = usize::from(!broker.works());
+        host.broker = broker;
+        let plan = planned(&ws(), &host, &fs);
+        assert!(
+            !can_write(&plan, "/home/me/proj/a/.mcp.json")
+                && !can_write(&plan, "/home/me/proj/a/b/.bashrc")
+        );
+        assert_eq!(mounts_at(&plan, "/home/me/proj/a").len(), pinned);
+        assert!(can_write(&plan, "/home/me/proj/a/other"));
+    }
 }
 
 #[test]
@@ -427,19 +346,35 @@ fn cf3_own_files_are_protected_wherever_they_lie() {
 }
 
 #[test]
-fn patterns_are_refused_with_the_reason() {
-    use crate::policy::path::{ListKind, PathEntry};
-    let base = Path::new("/spec");
-    let value = PathEntry::parse("*.key", false, ListKind::DenyWrite, base, base).unwrap();
+fn what_only_the_broker_can_hold_is_refused_without_one() {
+    for kind in [ListKind::DenyWrite, ListKind::Protected] {
+        let mut p = ws();
+        let entry = pattern("*.key", kind, origin(7));
+        if kind == ListKind::DenyWrite {
+            p.fs.deny_write.push(entry);
+        } else {
+            p.fs.protected.push(entry);
+        }
+        let text = refusal_without_broker(&p, &debian());
+        for word in ["*.key", "creation broker", "spec.toml:7", "no Landlock"] {
+            assert!(text.contains(word), "{text}");
+        }
+        assert!(planned(&p, &facts(), &debian()).refusal.is_none());
+        // Nothing is writable, so nothing can be made.
+        p.mode = Mode::Review;
+        assert!(planned(&p, &without_broker(), &debian()).refusal.is_none());
+    }
+    // What a profile brings along is said instead.
     let mut p = ws();
-    p.fs.deny_write.push(Ruled {
-        value,
-        origin: origin(7),
-    });
-    let text = refusal(&p, &debian());
-    assert!(
-        text.contains("*.key") && text.contains("creation broker") && text.contains("spec.toml:7"),
-        "{text}"
+    let profile = layer(Layer::Profile("dispatch".to_owned()));
+    p.fs.deny_write
+        .push(pattern(".env", ListKind::DenyWrite, profile));
+    let plan = planned(&p, &without_broker(), &debian());
+    assert!(plan.refusal.is_none());
+    assert!(gap(&plan, "name-patterns").unwrap().contains("`.env`"));
+    assert_eq!(
+        gap(&planned(&p, &facts(), &debian()), "name-patterns"),
+        None
     );
 }
 
@@ -472,7 +407,7 @@ fn explain_says_it_all() {
         "writable   /home/me/proj",
         "never-write /home/me/proj/main.c  [protected_paths \"/home/me/proj/main.c\", /spec/spec.toml:1]",
         "LD_PRELOAD  [injection]",
-        "absent-names: ",
+        "late-secrets: ",
         "redirect  /run/ccbox-caches/cargo",
     ] {
         assert!(text.contains(want), "{want}\n{text}");
@@ -481,7 +416,7 @@ fn explain_says_it_all() {
     let value = crate::plan::explain::value(&plan);
     assert_eq!(value["view"], "bound");
     assert!(value["mounts"].as_array().unwrap().len() > 10);
-    let ask = crate::plan::check::write(&plan, Path::new("/home/me/proj/main.c"));
+    let ask = crate::plan::check::write(&plan, &debian(), Path::new("/home/me/proj/main.c"));
     assert!(!ask.allowed && ask.rule.contains("protected_paths") && ask.origin == Some(origin(1)));
 }
 

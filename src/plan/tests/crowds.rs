@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::ask::{refusal, ws};
-use crate::plan::fixture::{can_read, can_write, debian, entry, facts, planned};
+use super::ask::ws;
+use crate::plan::fixture::{can_read, can_write, debian, entry, facts, planned, without_broker};
 
 #[test]
 fn pf1_crowds_are_closed_with_their_directory() {
@@ -16,18 +16,17 @@ fn pf1_crowds_are_closed_with_their_directory() {
         p.fs.protected.push(entry(&f));
         q.fs.deny_read.push(entry(&f));
     }
-    let plan = planned(&p, &facts(), &fs);
-    assert!(plan.mounts.len() < 40 && !can_write(&plan, "/home/me/proj/d/17.key"));
-    assert!(can_write(&plan, "/home/me/proj/main.c"));
-    assert_eq!(
-        plan.notices
-            .iter()
-            .filter(|n| n.contains("5000 protected"))
-            .count(),
-        1
-    );
-    let ask = crate::plan::check::write(&plan, Path::new("/home/me/proj/d/17.key"));
-    assert!(ask.rule.contains("17.key"), "{}", ask.rule);
+    for host in [facts(), without_broker()] {
+        let closed = !host.broker.works();
+        let plan = planned(&p, &host, &fs);
+        assert!(plan.mounts.len() < 40);
+        assert!(can_write(&plan, "/home/me/proj/main.c"));
+        assert_eq!(can_write(&plan, "/home/me/proj/d/other"), !closed);
+        let told = plan.notices.iter().filter(|n| n.contains("5000 protected"));
+        assert_eq!(told.count(), usize::from(closed));
+        let ask = crate::plan::check::write(&plan, &fs, Path::new("/home/me/proj/d/17.key"));
+        assert!(!ask.allowed && ask.rule.contains("17.key"), "{}", ask.rule);
+    }
     let plan = planned(&q, &facts(), &fs);
     assert!(plan.mounts.len() < 40 && !can_read(&plan, "/home/me/proj/d/17.key"));
     // Spread over directories there is nothing to merge.
@@ -38,5 +37,9 @@ fn pf1_crowds_are_closed_with_their_directory() {
         fs = fs.file(&f, "K");
         p.fs.protected.push(entry(&f));
     }
-    assert!(refusal(&p, &fs).contains("bearable"));
+    let e = super::super::fixture::plan(&p, &without_broker(), &fs).unwrap_err();
+    assert!(e.message.contains("bearable"));
+    let plan = planned(&p, &facts(), &fs);
+    assert!(plan.mounts.len() < 600);
+    assert!(!can_write(&plan, "/home/me/proj/d7/f") && !can_write(&plan, "/home/me/proj/d4007/f"));
 }

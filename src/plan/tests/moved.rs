@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use super::ask::{gap, ws};
-use crate::plan::fixture::{bind_at, can_write, debian, dispatch, entry, facts, origin, planned};
+use crate::plan::fixture::{
+    bind_at, can_write, debian, dispatch, entry, facts, origin, planned, without_broker,
+};
 use crate::policy::Ruled;
 
 fn at(workdir: &str) -> Ruled<PathBuf> {
@@ -35,13 +37,18 @@ fn r14_gaps_of_moved_binds_are_named() {
     p.fs.binds.push(bind_at("/home/me/proj", "/srv/p", false));
     p.fs.protected.push(entry("/home/me/proj/absent"));
     p.fs.protected.push(entry("/home/me/proj/main.c"));
-    let plan = planned(&p, &facts(), &debian());
+    let plan = planned(&p, &without_broker(), &debian());
     assert!(gap(&plan, "absent-names").unwrap().contains("proj/absent"));
     assert!(gap(&plan, "host-replace").unwrap().contains("proj/main.c"));
+    let held = planned(&p, &facts(), &debian());
+    assert_eq!(gap(&held, "absent-names"), None);
+    assert!(!gap(&held, "host-replace").unwrap().contains("main.c"));
+    assert!(!can_write(&held, "/srv/p/absent") && can_write(&held, "/srv/p/other"));
     // Shown read-only, nothing in it can come to exist.
     p.fs.binds.clear();
     p.fs.binds.push(bind_at("/home/me/proj", "/srv/p", true));
-    assert!(gap(&planned(&p, &facts(), &debian()), "absent-names").is_none());
+    let plan = planned(&p, &without_broker(), &debian());
+    assert!(gap(&plan, "absent-names").is_none() && plan.refusal.is_none());
 }
 
 #[test]

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
+use super::broker::refuses as broker_refuses;
 use super::eval::{Seen, Table};
+use crate::broker::action::Action;
 use crate::host::fs_view::FakeFs;
-use crate::plan::fixture::{bind, bind_at, dispatch, entry, facts, plan, set_cwd};
+use crate::plan::fixture::{bind, bind_at, dispatch, entry, facts, plan, set_cwd, without_broker};
 use crate::plan::real_path;
 use crate::policy::{Mode, Policy, View};
 
@@ -136,13 +138,23 @@ pub(crate) fn here() -> crate::host::HostFacts {
     host
 }
 
+/// The same with mounts alone.
+fn mounts_alone() -> crate::host::HostFacts {
+    let mut host = without_broker();
+    set_cwd(&mut host, "/usr/bin");
+    host
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn denies_always_win(p in policy()) {
-        let host = here();
+    fn denies_always_win(p in policy(), by_name in any::<bool>()) {
+        let host = if by_name { here() } else { mounts_alone() };
         let Ok(plan) = plan(&p, &host, &world()) else { return Ok(()) };
+        if plan.refusal.is_some() {
+            return Ok(());
+        }
         let table = Table::new(&plan.mounts);
         let never: Vec<PathBuf> = reals(&p.fs.protected).into_iter().chain(reals(&p.fs.deny_write)).collect();
         let hooks = PathBuf::from("/home/me/ws/.git/hooks");
@@ -167,10 +179,12 @@ proptest! {
                     prop_assert!(deeper, "{q:?} shows {h:?}, denied by {d:?}\n{:#?}", plan.mounts);
                 }
                 // A protected name cannot be freed by renaming what stands above it.
-                let named = never.iter().any(|n| n == h) || *h == hooks;
+                // Shown at another path it is not that name of the host that a rename of what stands above would free.
+                let named = (never.iter().any(|n| n == h) || *h == hooks) && (!by_name || q == *h);
                 if named && crate::host::FsView::kind(&world(), h).is_some() {
                     for a in q.ancestors().filter(|a| a.parent().is_some()) {
-                        prop_assert!(!table.can_rename(a), "{a:?} can be renamed above {q:?}\n{:#?}", plan.mounts);
+                        let free = table.can_rename(a) && !broker_refuses(&plan, a, Action::RenameFrom);
+                        prop_assert!(!free, "{a:?} can be renamed above {q:?}\n{:#?}", plan.mounts);
                     }
                 }
             }
@@ -200,13 +214,14 @@ proptest! {
     }
 
     #[test]
-    fn check_agrees_with_the_mounts(p in policy()) {
-        let host = here();
+    fn check_agrees_with_the_mounts(p in policy(), by_name in any::<bool>()) {
+        let host = if by_name { here() } else { mounts_alone() };
         let Ok(plan) = plan(&p, &host, &world()) else { return Ok(()) };
         let table = Table::new(&plan.mounts);
         for q in questions() {
-            let (read, write) = (crate::plan::check::read(&plan, &q).allowed, crate::plan::check::write(&plan, &q).allowed);
+            let (read, write) = (crate::plan::check::read(&plan, &q).allowed, crate::plan::check::write(&plan, &world(), &q).allowed);
             match table.seen(&q) {
+                Seen::Host(_, rw) if by_name => prop_assert!(read && rw >= write, "{q:?}"),
                 Seen::Host(_, rw) => prop_assert!(read && write == rw, "{q:?}"),
                 Seen::Copy(_) => prop_assert!(read && write, "{q:?}"),
                 Seen::Other => {}

@@ -6,7 +6,8 @@ use super::eval::{Seen, Table};
 use crate::host::FsView;
 use crate::host::fs_view::{FakeEntry, FakeFs};
 use crate::plan::fixture::{
-    can_read, can_write, debian, dev, dispatch, entry, facts, planned, set_cwd, terminal,
+    can_read, can_write, can_write_in, debian, dev, dispatch, entry, facts, planned, set_cwd,
+    terminal, without_broker,
 };
 use crate::plan::secrets::table_paths;
 
@@ -141,15 +142,22 @@ fn every_mandatory_name_that_exists_is_read_only() {
         };
         let mut p = dev();
         p.fs.protect_project_config = tier == "second";
-        let plan = planned(&p, &facts(), &fs);
-        assert!(!can_write(&plan, &path), "{name}");
-        assert!(can_write(&plan, "/home/me/proj/main.c"));
-        if tier == "second" {
-            assert!(can_write(&planned(&dev(), &facts(), &fs), &path), "{name}");
-        }
-        if tier == "preset" {
-            p.fs.protect_git = false;
-            assert!(can_write(&planned(&p, &facts(), &fs), &path), "{name}");
+        for host in [facts(), without_broker()] {
+            p.fs.protect_git = true;
+            let plan = planned(&p, &host, &fs);
+            assert!(!can_write_in(&plan, &fs, &path), "{name}");
+            assert!(can_write_in(&plan, &fs, "/home/me/proj/main.c"));
+            if tier == "second" {
+                let first = planned(&dev(), &host, &fs);
+                assert!(can_write_in(&first, &fs, &path), "{name}");
+            }
+            // By name more is held: these two would lead git to other hooks and another configuration.
+            let redirects = matches!(name, "commondir" | "config.worktree");
+            if tier == "preset" && !(redirects && host.broker.works()) {
+                p.fs.protect_git = false;
+                let open = planned(&p, &host, &fs);
+                assert!(can_write_in(&open, &fs, &path), "{name}");
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::ask::{mounts_at, var, ws};
 use crate::host::fs_view::FakeEntry;
 use crate::plan::fixture::{
-    bind, can_read, can_write, debian, dev, entry, facts, planned, set_cwd, set_var,
+    bind, can_read, can_write, debian, dev, entry, facts, planned, set_cwd, set_var, without_broker,
 };
 use crate::plan::{Mount, Plan};
 
@@ -229,7 +229,7 @@ fn the_job_server_in_tmp_is_shown() {
 fn semantics_24_writable_list_and_semantics_20_pins() {
     let mut p = ws();
     p.fs.protected.push(entry("/home/me/proj/main.c"));
-    let plan = planned(&p, &facts(), &debian());
+    let plan = planned(&p, &without_broker(), &debian());
     let want = ["/dev", "/home/me/proj", "/proc", "/run", "/tmp", "/var/tmp"];
     assert_eq!(plan.writable, want.map(PathBuf::from));
     let pinned: Vec<_> = plan.pins.iter().map(|p| p.guest.as_path()).collect();
@@ -237,6 +237,10 @@ fn semantics_24_writable_list_and_semantics_20_pins() {
     let dirs = ["", ".git", ".git/hooks"].map(|d| Path::new("/home/me/proj").join(d));
     assert_eq!(pinned, dirs);
     assert!(plan.pins[0].dev == 1 && plan.pins[0].ino > 0);
+    // Nothing between is mounted where renames are judged by name.
+    let plan = planned(&p, &facts(), &debian());
+    let pinned: Vec<_> = plan.pins.iter().map(|p| p.guest.as_path()).collect();
+    assert_eq!(pinned, [dirs[0].as_path(), dirs[2].as_path()]);
 }
 
 #[test]

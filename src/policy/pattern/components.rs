@@ -13,7 +13,7 @@ impl PathPattern {
         };
         Self {
             text: self.text.clone(),
-            anchored: self.anchored,
+            fixed: self.fixed.clone(),
             fold: self.fold,
             parts: self.parts.iter().map(part).collect(),
         }
@@ -35,7 +35,7 @@ impl PathPattern {
     pub fn starts_at_components(&self, path: &[&[u8]], root_depth: usize) -> bool {
         let mut parts = self.parts.as_slice();
         while let [Part::AnyDepth, rest @ ..] = parts
-            && !self.anchored
+            && !self.is_anchored()
         {
             parts = rest;
         }
@@ -52,7 +52,7 @@ impl PathPattern {
 
     /// These parts of the pattern name the path: all of it, or a tail.
     fn part_of(&self, parts: &[Part], path: &[&[u8]]) -> bool {
-        let skips = if self.anchored {
+        let skips = if self.is_anchored() {
             0..=0
         } else if parts.iter().any(|p| matches!(p, Part::AnyDepth)) {
             0..=path.len()

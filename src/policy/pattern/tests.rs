@@ -282,3 +282,18 @@ proptest! {
         prop_assert_eq!(pattern.refolded(fold).names_components(&split), want);
     }
 }
+
+#[test]
+fn the_directory_before_the_first_wildcard_can_be_spelled_differently() {
+    let p = pattern("./Conf/a/*.key", ListKind::DenyWrite);
+    assert_eq!(p.fixed(), Some(Path::new("/base/Conf/a")));
+    let moved = p.with_fixed(Path::new("/real/B"));
+    assert!(moved.matches(Path::new("/real/b/x.KEY")));
+    assert!(!moved.matches(Path::new("/base/conf/a/x.key")));
+    assert_eq!(moved.text, p.text);
+    let any = pattern("/a/**/b", ListKind::DenyWrite).with_fixed(Path::new("/"));
+    assert!(any.matches(Path::new("/x/y/b")) && any.matches(Path::new("/b")));
+    let tail = pattern("a/*.key", ListKind::DenyWrite);
+    assert_eq!(tail.fixed(), None);
+    assert_eq!(tail.with_fixed(Path::new("/x")), tail);
+}

@@ -84,12 +84,12 @@ fn bad_flags_are_named() {
         ),
         (|f| f.rw = vec![os("")], "`--rw `: an empty path"),
         (
-            |f| f.deny_write = vec![os(".env")],
-            "`--deny-write .env` is not supported yet: name globs need the creation broker, which this build does not have; hint: write `--deny-write ./.env` for that one file",
+            |f| f.deny_write = vec![os("../*.key")],
+            "`--deny-write ../*.key`: `..` in a pattern; hint: start the pattern at `/`, `~/` or `./`",
         ),
         (
             |f| f.deny_read = vec![os("*.key")],
-            "`--deny-read *.key` is not supported yet: name globs need the creation broker, which this build does not have",
+            "`--deny-read *.key` is not supported yet: what a pattern hides can only be told when it is opened, and this build does not watch opens for reading",
         ),
         (
             |f| f.mode = Some(String::new()),
@@ -227,7 +227,7 @@ fn later_work_in_an_untrusted_file_is_refused_where_it_tightens_and_ignored_wher
         lab.error(),
         "@/ws/ccbox.toml:2:8: `exec.deny` is not supported yet"
     );
-    let lab = Lab::new().project("[filesystem]\ndeny_write = [\"*.key\"]\n");
+    let lab = Lab::new().project("[filesystem]\ndeny_read = [\"*.key\"]\n");
     assert!(lab.error().contains("not supported yet"));
 }
 

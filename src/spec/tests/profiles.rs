@@ -1,7 +1,8 @@
 //! The built-in profiles, value by value.
 
 use super::*;
-use crate::policy::{Caches, Mode, NetworkMode, View};
+use crate::policy::path::PathEntry;
+use crate::policy::{Caches, Mode, NetworkMode, Ruled, View};
 
 fn profile(name: &str, macos: bool) -> Policy {
     let lab = Lab::new().with(|r| r.profile = Some(name.into()));
@@ -108,10 +109,52 @@ fn values() {
         );
         assert_eq!(p.net.baseline, net == NetworkMode::Filtered, "{name}");
         assert!(p.net.allowed.is_empty() && p.net.denied.is_empty());
-        assert!(
-            p.fs.deny_write.is_empty() && p.fs.allow_create.is_empty(),
-            "{name}: no name globs yet"
-        );
+    }
+}
+
+#[test]
+fn name_patterns_of_profiles() {
+    let env = [".env", ".env.local", ".env.*.local"];
+    let keys = [".env", ".env.local", ".env.*.local", "*.key", "*.pem"];
+    for (name, patterns, exceptions) in [
+        ("dispatch", &keys[..], true),
+        ("strict", &keys[..], true),
+        ("dev", &env[..], false),
+        ("terminal", &[], false),
+    ] {
+        let p = profile(name, false);
+        let texts = |list: &[Ruled<PathEntry>]| -> Vec<String> {
+            list.iter()
+                .map(|e| match &e.value {
+                    PathEntry::Pattern(pattern) => pattern.text.clone(),
+                    PathEntry::Exact(path) => panic!("{}", path.display()),
+                })
+                .collect()
+        };
+        assert_eq!(texts(&p.fs.deny_write), patterns, "{name}");
+        let from = |e: &Ruled<PathEntry>| e.origin.layer == Layer::Profile(name.to_owned());
+        assert!(p.fs.deny_write.iter().all(from));
+        let lifted = texts(&p.fs.allow_create);
+        if !exceptions {
+            assert!(lifted.is_empty(), "{name}");
+            continue;
+        }
+        for dir in [
+            "node_modules",
+            "site-packages",
+            "dist-packages",
+            "vendor",
+            "target",
+            ".venv",
+            ".tox",
+            ".cargo",
+            "pkg/mod",
+        ] {
+            for end in ["*.pem", "*.key"] {
+                assert!(lifted.contains(&format!("{dir}/**/{end}")), "{name} {dir}");
+            }
+        }
+        assert_eq!(lifted.len(), 18);
     }
 }
 

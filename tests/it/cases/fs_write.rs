@@ -20,25 +20,73 @@ for a, b in ((\"dir\", \"d2\"), (\"../ws/dir\", \"d2\"), (\"/proc/self/cwd/dir\"
             $R sh -c 'mkdir free; mv free free2 && rmdir free2'; echo rc2=$?";
         c.steps(script)
             .prints("rc=1\nKEEP\ndir\nsame\nrc2=0\n")
-            .says_nothing();
+            .says(&[
+                "denied file-write-unlink",
+                "ws/dir ",
+                "protected_paths",
+                "ws/dir/prot",
+            ]);
     }
 }
 
-/// FW-2, FW-3, FW-4: what mounts cannot hold yet is named with the path it is about. Nothing is put in the place of an absent name.
+/// FW-2: a host program that saves a protected file by rename takes the mount away, and not the rule.
 #[test]
-fn what_mounts_cannot_hold_is_said() {
+fn a_protected_file_that_the_host_replaces_stays_protected() {
+    for c in cases() {
+        c.spec("protected_paths = [\"ws/prot\"]", "", "");
+        let script = "echo KEEP > ws/prot
+            $R sh -c 'touch up; until [ -e go ]; do sleep 0.05; done; grep -q HOST prot && echo seen
+                echo evil > prot && echo WROTE; mv prot away && echo MOVED; rm -f prot && echo REMOVED; true' &
+            until [ -e ws/up ]; do sleep 0.05; done
+            echo HOST > ws/prot.tmp && mv ws/prot.tmp ws/prot; touch ws/go; wait; cat ws/prot";
+        c.steps(script).prints("seen\nHOST\n").says(&[
+            "denied file-write-data",
+            "ws/prot ",
+            "protected_paths",
+        ]);
+    }
+}
+
+/// FW-3: a protected name that is not there is not made, by whatever call, and nothing is put in its place.
+#[test]
+fn an_absent_protected_file_cannot_be_made() {
+    for c in cases() {
+        c.spec("protected_paths = [\"ws/.env\"]", "", "");
+        let attack = "import os
+def opened(flags): os.close(os.open('.env', flags, 0o644))
+ways = [lambda: opened(os.O_CREAT | os.O_WRONLY), lambda: opened(os.O_CREAT | os.O_EXCL | os.O_RDWR),
+        lambda: os.mkdir('.env'), lambda: os.mkfifo('.env'), lambda: os.symlink('x', '.env'), lambda: os.mknod('.env'),
+        lambda: os.link('made', '.env'), lambda: os.rename('made', '.env'), lambda: os.rename('dir', '.ENV'),
+        lambda: os.close(os.open('sub/../.env', os.O_CREAT | os.O_WRONLY))]
+for way in ways:
+    try: way(); print('done')
+    except PermissionError: print('denied')";
+        let script = format!(
+            "cat > attack.py <<'X'\n{attack}\nX
+            $R sh -c 'echo SECRET=1 > .env'; echo rc=$?; $R sh -c 'mkdir .env'; echo rc=$?; ls -A ws | wc -l
+            mkdir -p ws/dir ws/sub; echo m > ws/made; $R python3 $T/attack.py | sort | uniq -c; ls -A ws"
+        );
+        c.steps(&script)
+            .prints("rc=2\nrc=1\n0\n     10 denied\ndir\nmade\nsub\n")
+            .says(&["denied file-write-create", "ws/.env ", "protected_paths"]);
+    }
+}
+
+/// FW-4: neither is a protected directory whose parents are absent too.
+#[test]
+fn an_absent_chain_of_protected_directories_cannot_be_made() {
     for c in cases() {
         c.spec(
-            "protected_paths = [\"ws/prot\", \"ws/.env\", \"ws/.git/hooks\"]",
+            "protected_paths = [\"ws/.git/hooks\", \"ws/.git/config\"]",
             "",
             "",
         );
-        let script = "echo KEEP > ws/prot; env -C ws ccbox run -v --spec $T/spec.toml -- true; ls -A ws
-            env -C ws ccbox explain --spec $T/spec.toml -- true > text; grep -c absent-names text; grep -c host-replace text
-            grep -o 'ws/.env\\|ws/.git/hooks' text | sort -u";
+        let script = r##"$R bash -c 'git init -q . ; mkdir -p .git/hooks; printf "#!/bin/sh\ntouch %s/PWNED\n" "$HOME" > .git/hooks/post-checkout
+                chmod +x .git/hooks/post-checkout; git config core.fsmonitor evil'
+            test -s ws/.git/hooks/post-checkout && echo PLANTED; grep -s fsmonitor ws/.git/config && echo CONFIGURED; echo end"##;
         c.steps(script)
-            .prints("prot\n1\n1\nws/.env\nws/.git/hooks\n")
-            .says(&["enforced:", "not-yet=", "absent-names", "host-replace"]);
+            .prints("end\n")
+            .says(&["denied", "ws/.git/", "protected_paths"]);
     }
 }
 
@@ -133,20 +181,21 @@ fn atomic_saves_work_in_directories_and_single_files_say_why_not() {
     }
 }
 
-/// FW-10: ccbox runs no git of its own in the project, and ordinary names stay usable.
+/// FW-10: what would make git run a program is not planted, ccbox runs no git of its own in the project, and ordinary names stay usable.
 #[test]
-fn a_planted_repository_runs_nothing_through_ccbox() {
+fn a_planted_repository_runs_nothing() {
     for c in cases() {
         c.spec("", "protect_git = true", "");
         let script = r#"git init -q ws; mkdir ws/sub
             $R bash -c 'cd sub && mkdir objects refs && echo "ref: refs/heads/x" > HEAD && printf "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = \"touch %s/PWNED; false\"\n" "'$T'" > config'
             $R true; env -C ws/sub ccbox run -- true; env -C ws/sub ccbox explain -- true > /dev/null; ls PWNED 2>/dev/null
             $R bash -c 'mkdir -p config refs2 && echo ok > config/app.toml && echo x > HEADLINE; git status --short'
-            ls -A ws
+            ls -A ws; git -C ws/sub status >/dev/null 2>&1; ls PWNED 2>/dev/null
             # Control: git itself would have run it.
+            printf "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = \"touch $T/PWNED; false\"\n" > ws/sub/config
             git -C ws/sub status >/dev/null 2>&1; ls PWNED"#;
-        c.steps(script).prints(
-            "?? HEADLINE\n?? config/\n?? sub/\n.git\nHEADLINE\nconfig\nrefs2\nsub\nPWNED\n",
-        );
+        c.steps(script)
+            .prints("?? HEADLINE\n?? config/\n?? sub/\n.git\nHEADLINE\nconfig\nrefs2\nsub\nPWNED\n")
+            .says(&["denied", "ws/sub/config", "git"]);
     }
 }

@@ -10,6 +10,7 @@ mod credentials;
 mod env;
 mod fs_read;
 mod fs_write;
+mod glob;
 mod neighbours;
 mod symlink;
 

@@ -1,0 +1,169 @@
+//! Refused writes, from the broker to the reporter: Seatbelt's name of the operation, which rule refused, and the narrowest line that
+//! would allow it (R70, semantics 32).
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use super::reads::entry;
+use crate::broker::decide::Rule;
+use crate::broker::plan::NamedRule;
+use crate::broker::supervise::{Cause, Denial, Sink};
+use crate::host::{FsView, RealFs};
+use crate::plan::{self, Plan, place};
+use crate::policy::path::{ListKind, PathEntry};
+use crate::policy::pattern::PathPattern;
+use crate::policy::{Layer, Origin};
+use crate::report::{Reporter, Sink as _, Verbosity, Violation};
+
+/// Names that programs try where they may not write, and do without.
+const NOISE: &str = include_str!("../policy/data/noise.txt");
+
+/// Tells the reporter.
+pub(super) struct Writes {
+    plan: Arc<Plan>,
+    report: Arc<Reporter>,
+    noise: OnceLock<Vec<PathPattern>>,
+}
+
+impl Writes {
+    pub(super) fn new(plan: &Arc<Plan>, report: &Arc<Reporter>) -> Self {
+        Self {
+            plan: Arc::clone(plan),
+            report: Arc::clone(report),
+            noise: OnceLock::new(),
+        }
+    }
+
+    fn violation(&self, denial: Denial) -> Violation {
+        let on_host = denial.host_path.as_deref().unwrap_or(&denial.path);
+        let exists = RealFs.kind(on_host).is_some();
+        let (rule, hint) = self.reason(&denial.cause, &denial.path, on_host);
+        let mut target = denial.path.to_string_lossy().into_owned();
+        if let Some(host) = &denial.host_path {
+            target = format!("{target} ({})", host.display());
+        }
+        Violation {
+            action: action(denial.action, exists),
+            target,
+            process: Some(denial.program),
+            pid: Some(denial.pid),
+            rule,
+            hint,
+        }
+    }
+
+    /// The rule in words, and what would allow it.
+    fn reason(&self, cause: &Cause, path: &Path, on_host: &Path) -> (String, Option<String>) {
+        match cause {
+            Cause::Rule(index) => {
+                let rules = self.plan.broker.as_ref().map(|b| &b.rules);
+                match rules.and_then(|rules| rules.get(*index)) {
+                    Some(rule) => (
+                        format!("{} ({})", rule.words, place(&rule.origin)),
+                        rule_hint(rule, on_host),
+                    ),
+                    None => ("a rule of this run".to_owned(), None),
+                }
+            }
+            Cause::Git(why) => (format!("{why} (built-in git preset)"), None),
+            Cause::BareRepository => (plan::BARE_REPOSITORY.to_owned(), None),
+            Cause::ShortName => (plan::SHORT_NAME.to_owned(), None),
+            Cause::Unsupported => ("not carried out in a sandbox".to_owned(), None),
+            Cause::ReadOnly => {
+                let answer = plan::check::write(&self.plan, &RealFs, path);
+                let hint = plan::check::write_change(&self.plan, path);
+                (answer.rule, hint.and_then(|change| change_hint(&change)))
+            }
+        }
+    }
+
+    /// A program that tries its lock or its cache where it may not write, and goes on without (linux-engine.md P10).
+    fn is_noise(&self, denial: &Denial) -> bool {
+        denial.cause == Cause::ReadOnly
+            && self
+                .noise
+                .get_or_init(noise)
+                .iter()
+                .any(|p| p.covers(&denial.path, Path::new("/")))
+    }
+}
+
+impl Sink for Writes {
+    fn denied(&self, denial: Denial) {
+        if self.report.verbosity() < Verbosity::Verbose && self.is_noise(&denial) {
+            return;
+        }
+        self.report.violation(self.violation(denial));
+    }
+}
+
+fn noise() -> Vec<PathPattern> {
+    let root = Path::new("/");
+    NOISE
+        .lines()
+        .filter(|l| !l.is_empty() && !l.starts_with('#'))
+        .filter_map(|l| PathEntry::parse(l, false, ListKind::DenyWrite, root, root).ok())
+        .filter_map(|entry| match entry {
+            PathEntry::Pattern(pattern) => Some(pattern),
+            PathEntry::Exact(_) => None,
+        })
+        .collect()
+}
+
+/// Seatbelt has no name for renaming: it is a removal where the object was, and a creation where it goes.
+fn action(asked: &str, exists: bool) -> &'static str {
+    match asked {
+        "unlink" | "rmdir" => "file-write-unlink",
+        "rename" if exists => "file-write-unlink",
+        "create" | "mkdir" | "symlink" | "mknod" | "bind" | "rename" => "file-write-create",
+        "link" => "file-link",
+        "chmod" => "file-write-mode",
+        "write" | "truncate" => "file-write-data",
+        _ => "file-write",
+    }
+}
+
+/// For mandatory names and protected paths there is only the reason.
+fn rule_hint(rule: &NamedRule, on_host: &Path) -> Option<String> {
+    if let Rule::Pattern { liftable: true, .. } = rule.rule {
+        return Some(format!("[filesystem] allow_create = [{}]", entry(on_host)?));
+    }
+    removal(&rule.words, &rule.origin)
+}
+
+/// What of a rule can be taken away.
+fn removal(words: &str, origin: &Origin) -> Option<String> {
+    if words.starts_with("protected_paths ") {
+        return None;
+    }
+    let place = place(origin);
+    match &origin.layer {
+        Layer::BuiltIn(_) | Layer::Profile(_) => None,
+        Layer::Managed => Some(format!("set by {place}")),
+        Layer::Flag(flag) => Some(format!("remove {flag}")),
+        Layer::User | Layer::Project { .. } | Layer::Spec => Some(format!("remove {place}")),
+    }
+}
+
+/// What would make a read-only place writable.
+fn change_hint(change: &plan::check::Change) -> Option<String> {
+    match change {
+        plan::check::Change::Remove { rule, origin } => removal(rule, origin),
+        plan::check::Change::Grant(path) => {
+            let there = grantable(path)?;
+            Some(format!("[filesystem] allow_write = [{}]", entry(&there)?))
+        }
+    }
+}
+
+/// A grant names what exists: the path itself, or the directory it would be made in.
+fn grantable(path: &Path) -> Option<PathBuf> {
+    if RealFs.kind(path).is_some() {
+        return Some(path.to_path_buf());
+    }
+    let parent = path.parent().filter(|p| p.components().count() > 3)?;
+    RealFs.kind(parent).map(|_| parent.to_path_buf())
+}
+
+#[cfg(test)]
+mod tests;

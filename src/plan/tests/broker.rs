@@ -1,0 +1,542 @@
+//! What a plan asks of the creation broker.
+
+use std::path::{Path, PathBuf};
+
+use super::ask::{exact_rule, pattern, ws};
+use crate::broker::action::{Action, Kind};
+use crate::broker::decide::{Dir, Reason, Rule, Target, Verdict, decide};
+use crate::broker::fold::NameRules;
+use crate::broker::git_paths::Facts;
+use crate::broker::plan::{BrokerPlan, Tree, components};
+use crate::host::fs_view::FakeFs;
+use crate::plan::Plan;
+use crate::plan::fixture::{
+    bind, bind_at, can_write, can_write_in, debian, dev, dispatch, entry, facts, layer, origin,
+    planned, set_cwd, set_var, terminal,
+};
+use crate::policy::path::ListKind;
+use crate::policy::{Layer, Mode, Ruled};
+
+/// Nothing is there.
+struct Nothing;
+
+impl Facts for Nothing {
+    fn holds(&self, _: usize, _: &str) -> bool {
+        false
+    }
+    fn is_project_git_dir(&self, _: usize) -> bool {
+        false
+    }
+    fn is_old_work_tree(&self, _: usize) -> bool {
+        false
+    }
+}
+
+fn tree_of<'a>(broker: &'a BrokerPlan, guest: &Path) -> Option<(usize, &'a Tree)> {
+    let trees = broker.trees.iter().enumerate();
+    trees
+        .filter(|(_, t)| guest.starts_with(&t.guest) && guest != t.guest)
+        .max_by_key(|(_, t)| t.guest.components().count())
+}
+
+/// The broker's answer about a path inside; `None` where it lies in no tree.
+pub(super) fn verdict(plan: &Plan, guest: &Path, action: Action, kind: Kind) -> Option<Verdict> {
+    let broker = plan.broker.as_ref()?;
+    let (index, tree) = tree_of(broker, guest)?;
+    let below = components(guest.strip_prefix(&tree.guest).unwrap());
+    let (name, dir) = below.split_last()?;
+    let dir: Vec<&[u8]> = dir.iter().map(Vec::as_slice).collect();
+    let set = broker.rule_set();
+    let dir = Dir::new(&set, index, &dir)?;
+    let target = Target {
+        dir: &dir,
+        name,
+        kind,
+        facts: &Nothing,
+    };
+    Some(decide(&set, action, &target))
+}
+
+/// The broker refuses to do this to a directory inside.
+pub(super) fn refuses(plan: &Plan, guest: &Path, action: Action) -> bool {
+    matches!(
+        verdict(plan, guest, action, Kind::Dir),
+        Some(Verdict::Deny(_))
+    )
+}
+
+pub(super) fn broker(plan: &Plan) -> &BrokerPlan {
+    plan.broker.as_ref().expect("something is writable")
+}
+
+fn guests(plan: &Plan) -> Vec<&str> {
+    broker(plan)
+        .trees
+        .iter()
+        .map(|t| t.guest.to_str().unwrap())
+        .collect()
+}
+
+/// The words of the rule that denies making `guest`.
+fn denied_by<'a>(plan: &'a Plan, guest: &str) -> Option<&'a str> {
+    let verdict = verdict(plan, Path::new(guest), Action::Write, Kind::Absent)?;
+    if let Verdict::Deny(Reason::Rule(index)) = verdict {
+        Some(&broker(plan).rules[index].words)
+    } else {
+        None
+    }
+}
+
+#[test]
+fn nothing_writable_needs_no_broker() {
+    let mut p = ws();
+    p.mode = Mode::Review;
+    assert!(planned(&p, &facts(), &debian()).broker.is_none());
+    let mut p = ws();
+    p.fs.disabled = true;
+    assert!(planned(&p, &facts(), &debian()).broker.is_none());
+    let mut p = dispatch();
+    p.fs.binds.push(bind("/home/me/proj", true));
+    p.fs.allow_write.push(entry("/home/me/proj/main.c"));
+    assert!(planned(&p, &facts(), &debian()).broker.is_none());
+    assert!(planned(&ws(), &facts(), &debian()).broker.is_some());
+}
+
+#[test]
+fn trees_exempt_and_served_paths() {
+    let fs = debian()
+        .dir("/tmp/t/ws")
+        .dir("/dev/shm/w")
+        .dir("/home/me/st")
+        .dir("/d/x")
+        .file("/home/me/one", "");
+    let mut p = ws();
+    p.fs.allow_write.push(entry("/tmp/t/ws"));
+    p.fs.allow_write.push(entry("/dev/shm/w"));
+    p.fs.allow_write.push(entry("/home/me/one"));
+    p.fs.runner_state_dirs.push(entry("/home/me/st"));
+    p.fs.binds.push(bind_at("/d/x", "/run/there", false));
+    let plan = planned(&p, &facts(), &fs);
+    assert_eq!(
+        guests(&plan),
+        [
+            "/dev/shm/w",
+            "/home/me/proj",
+            "/home/me/st",
+            "/run/there",
+            "/tmp/t/ws"
+        ]
+    );
+    let moved = &broker(&plan).trees[3];
+    assert_eq!(
+        (moved.host.as_path(), moved.top.as_path()),
+        (Path::new("/d/x"), Path::new("/d/x"))
+    );
+    let b = broker(&plan);
+    assert_eq!(b.served, ["/dev", "/run", "/tmp"].map(PathBuf::from));
+    for path in ["/proc", "/var/tmp", "/home/me/one", "/dev/null", "/dev/tty"] {
+        assert!(b.exempt.contains(&path.into()), "{path}: {:?}", b.exempt);
+    }
+    assert!(!b.exempt.contains(&"/dev".into()));
+    // Private mounts carry no name rules (semantics 10).
+    assert!(
+        verdict(
+            &plan,
+            Path::new("/var/tmp/.env"),
+            Action::Write,
+            Kind::Absent
+        )
+        .is_none()
+    );
+}
+
+#[test]
+fn what_is_mounted_inside_a_tree_is_a_tree_with_its_own_idea_of_names() {
+    let fs = debian()
+        .mount("/", "ext4", false)
+        .mount("/home/me/proj/usb", "vfat", false)
+        .mount("/home/me/proj/cd", "iso9660", true)
+        .mount("/home/me/proj/.git/hooks/x", "tmpfs", false)
+        .mount("/mnt/c", "9p", false)
+        .mount("/srv/mac", "hfsplus", false)
+        .dir("/mnt/c/ws");
+    let mut p = ws();
+    p.fs.allow_write.push(entry("/mnt/c/ws"));
+    p.fs.allow_write.push(entry("/srv/mac"));
+    let plan = planned(&p, &facts(), &fs);
+    let seen: Vec<_> = broker(&plan)
+        .trees
+        .iter()
+        .map(|t| {
+            (
+                t.guest.to_str().unwrap(),
+                t.top.to_str().unwrap(),
+                t.names,
+                t.ignores_case,
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("/home/me/proj", "/home/me/proj", NameRules::Unix, false),
+            (
+                "/home/me/proj/usb",
+                "/home/me/proj",
+                NameRules::Windows,
+                true
+            ),
+            ("/mnt/c/ws", "/mnt/c/ws", NameRules::Windows, true),
+            ("/srv/mac", "/srv/mac", NameRules::Unix, true),
+        ]
+    );
+    let mut host = facts();
+    host.wsl2 = true;
+    for (wsl2, names) in [(false, NameRules::Unix), (true, NameRules::Windows)] {
+        host.wsl2 = wsl2;
+        let fs = debian().mount("/home/me/proj", "virtiofs", false);
+        assert_eq!(broker(&planned(&ws(), &host, &fs)).trees[0].names, names);
+    }
+}
+
+#[test]
+fn rules_stand_in_the_order_of_semantics_4() {
+    let mut p = ws();
+    p.fs.own_files.push(Ruled {
+        value: "/home/me/proj/ccbox.toml".into(),
+        origin: origin(0),
+    });
+    p.fs.protected.push(entry("/home/me/proj/deploy"));
+    p.fs.protected
+        .push(pattern("prod.*", ListKind::Protected, origin(2)));
+    p.fs.deny_write.push(entry("/home/me/proj/gen"));
+    p.fs.deny_write
+        .push(pattern("*.key", ListKind::DenyWrite, origin(3)));
+    p.fs.binds.push(bind("/home/me/proj/docs", true));
+    let fs = debian().dir("/home/me/proj/docs");
+    let plan = planned(&p, &facts(), &fs);
+    let at = |words: &str| {
+        let rules = &broker(&plan).rules;
+        rules.iter().position(|r| r.words.contains(words)).unwrap()
+    };
+    let order = [
+        "file of ccbox",
+        "proj/deploy",
+        "prod.*",
+        "mandatory \".claude/settings.json\"",
+        "proj/gen",
+        "*.key",
+        "proj/docs",
+    ]
+    .map(at);
+    assert!(order.is_sorted(), "{order:?}");
+    // Of several the first is named.
+    assert_eq!(
+        denied_by(&plan, "/home/me/proj/.vscode/a.key"),
+        Some("mandatory \".vscode\"")
+    );
+    assert_eq!(
+        denied_by(&plan, "/home/me/proj/docs/a.key"),
+        Some("deny_write \"*.key\"")
+    );
+    for (path, allowed) in [
+        ("main.c", true),
+        ("ccbox.toml", false),
+        ("sub/Prod.YML", false),
+        ("GEN/x", false),
+        ("docs/x", false),
+        ("ok/x", true),
+        (".mcp.json", false),
+        (".git/config", false),
+        (".git/hooks/pre-commit", false),
+        (".git/index", true),
+        ("HEAD", false),
+        ("ok/HEAD", true),
+    ] {
+        let path = format!("/home/me/proj/{path}");
+        assert_eq!(can_write_in(&plan, &fs, &path), allowed, "{path}");
+    }
+}
+
+#[test]
+fn profile_patterns_are_lifted_by_allow_create_and_others_are_not() {
+    let profile = || layer(Layer::Profile("dispatch".to_owned()));
+    let mut p = ws();
+    p.fs.deny_write
+        .push(pattern("*.pem", ListKind::DenyWrite, profile()));
+    p.fs.deny_write
+        .push(pattern(".env", ListKind::DenyWrite, profile()));
+    p.fs.deny_write
+        .push(pattern("*.p12", ListKind::DenyWrite, origin(3)));
+    for text in ["node_modules/**/*.pem", "./fixtures/*.p12", "./conf/.env"] {
+        p.fs.allow_create
+            .push(pattern(text, ListKind::AllowCreate, origin(4)));
+    }
+    let plan = planned(&p, &facts(), &debian());
+    for (path, allowed) in [
+        ("a.pem", false),
+        ("node_modules/x/y/a.pem", true),
+        ("Node_Modules/x/a.pem", false),
+        ("conf/.env", true),
+        ("conf/.env/x", true),
+        ("conf2/.env", false),
+        ("fixtures/a.p12", false),
+    ] {
+        let path = format!("/home/me/proj/{path}");
+        assert_eq!(can_write(&plan, &path), allowed, "{path}");
+    }
+}
+
+#[test]
+fn a_pattern_holds_where_its_directory_leads() {
+    let fs = debian()
+        .dir("/home/me/proj/real/conf")
+        .link("/home/me/proj/conf", "real/conf");
+    let mut p = ws();
+    p.fs.deny_write
+        .push(pattern("./conf/*.yml", ListKind::DenyWrite, origin(3)));
+    let plan = planned(&p, &facts(), &fs);
+    for path in ["real/conf/a.yml", "conf/a.yml"] {
+        assert!(
+            !can_write(&plan, &format!("/home/me/proj/{path}")),
+            "{path}"
+        );
+    }
+    assert!(can_write(&plan, "/home/me/proj/real/a.yml"));
+    assert!(refuses(
+        &plan,
+        Path::new("/home/me/proj/conf"),
+        Action::Symlink
+    ));
+}
+
+#[test]
+fn mandatory_names_hold_at_known_places_and_in_old_repositories() {
+    let mut p = ws();
+    p.fs.allow_write.push(entry("/home/me/proj/inner"));
+    let fs = debian().dir("/home/me/proj/inner").dir("/home/me/proj/a/b");
+    let mut host = facts();
+    set_cwd(&mut host, "/home/me/proj/a/b");
+    let plan = planned(&p, &host, &fs);
+    for top in ["", "/a", "/a/b", "/inner"] {
+        for name in [".mcp.json", ".vscode", ".claude/settings.json", ".zshrc"] {
+            let path = format!("/home/me/proj{top}/{name}");
+            assert!(!can_write_in(&plan, &fs, &path), "{path}");
+        }
+    }
+    // Elsewhere only in repositories: this one was there before.
+    assert!(can_write_in(&plan, &fs, "/home/me/proj/sub/.mcp.json"));
+    let with_repository = fs.clone().dir("/home/me/proj/sub/.git");
+    assert!(!can_write_in(
+        &plan,
+        &with_repository,
+        "/home/me/proj/sub/.mcp.json"
+    ));
+    // The second tier by its key.
+    assert!(can_write_in(&plan, &fs, "/home/me/proj/.npmrc"));
+    p.fs.protect_project_config = true;
+    let second = planned(&p, &host, &fs);
+    assert!(!can_write_in(&second, &fs, "/home/me/proj/.npmrc"));
+    assert!(!can_write_in(
+        &second,
+        &with_repository,
+        "/home/me/proj/sub/.npmrc"
+    ));
+}
+
+#[test]
+fn bare_repository_names_at_the_top_of_every_root() {
+    let fs = debian()
+        .dir("/home/me/ws/inner/refs")
+        .dir("/home/me/ws/deep")
+        .file("/home/me/ws/bare/HEAD", "")
+        .dir("/home/me/ws/bare/objects")
+        .dir("/home/me/ws/bare/refs");
+    let mut p = dispatch();
+    p.workdir = Some(Ruled {
+        value: "/home/me/ws".into(),
+        origin: origin(1),
+    });
+    p.fs.binds.push(bind("/home/me/ws", false));
+    p.fs.allow_write.push(entry("/home/me/ws/inner"));
+    p.fs.allow_write.push(entry("/home/me/ws/bare"));
+    let plan = planned(&p, &facts(), &fs);
+    for (path, allowed) in [
+        ("HEAD", false),
+        ("objects", false),
+        ("inner/HEAD", false),
+        ("inner/objects/x", false),
+        // Somebody's own directory stays as it is.
+        ("inner/refs/x", true),
+        ("deep/HEAD", true),
+        ("bare/objects/x", true),
+        ("bare/packed-refs", true),
+    ] {
+        let path = format!("/home/me/ws/{path}");
+        assert_eq!(can_write_in(&plan, &fs, &path), allowed, "{path}");
+    }
+}
+
+#[test]
+fn git_configuration_is_left_to_the_gate_and_hooks_stay_mounted() {
+    let fs = debian();
+    let plan = planned(&ws(), &facts(), &fs);
+    assert!(super::ask::mounts_at(&plan, "/home/me/proj/.git/config").is_empty());
+    assert_eq!(
+        super::ask::mounts_at(&plan, "/home/me/proj/.git/hooks").len(),
+        1
+    );
+    assert_eq!(exact_rule(&plan, "/home/me/proj/.git/config"), None);
+    let answer = crate::plan::check::write(&plan, &fs, Path::new("/home/me/proj/.git/config"));
+    assert!(
+        !answer.allowed && answer.rule.contains("config.lock"),
+        "{}",
+        answer.rule
+    );
+    // A configuration that is a link is not git's to replace.
+    let fs = debian()
+        .file("/home/me/proj/shared.cfg", "")
+        .link("/home/me/proj/.git/config", "../shared.cfg");
+    let plan = planned(&ws(), &facts(), &fs);
+    assert!(!can_write_in(&plan, &fs, "/home/me/proj/shared.cfg"));
+    assert!(exact_rule(&plan, "/home/me/proj/.git/config").is_some());
+    // A `.git` that leads elsewhere is not pointed anywhere else.
+    let fs = FakeFs::new()
+        .dir("/home/me/ws/other/git/hooks")
+        .file("/home/me/ws/other/git/config", "")
+        .link("/home/me/ws/.git", "other/git")
+        .dir("/tmp")
+        .dir("/var/tmp")
+        .dir("/run")
+        .dir("/usr");
+    let mut p = dispatch();
+    p.fs.binds.push(bind("/home/me/ws", false));
+    let mut host = facts();
+    set_cwd(&mut host, "/home/me/ws");
+    let plan = planned(&p, &host, &fs);
+    assert_eq!(
+        exact_rule(&plan, "/home/me/ws/.git"),
+        Some("mandatory \".git\"")
+    );
+}
+
+#[test]
+fn hooks_kept_elsewhere_are_closed_too() {
+    for (config, at) in [
+        (
+            "[core]\n\thooksPath = .githooks\n",
+            "/home/me/proj/.githooks",
+        ),
+        (
+            "[core]\n\thookspath = /home/me/proj/tools/hooks\n",
+            "/home/me/proj/tools/hooks",
+        ),
+        ("[core]\n\tHooksPath = ~/proj/h\n", "/home/me/proj/h"),
+    ] {
+        let fs = debian().file("/home/me/proj/.git/config", config);
+        let plan = planned(&ws(), &facts(), &fs);
+        assert!(!can_write(&plan, &format!("{at}/pre-commit")), "{config}");
+        assert!(exact_rule(&plan, at).unwrap().contains("core.hooksPath"));
+    }
+    let fs = debian().file("/home/me/.gitconfig", "[core]\n\thooksPath = team/hooks\n");
+    let plan = planned(&ws(), &facts(), &fs);
+    assert!(!can_write(&plan, "/home/me/proj/team/hooks/pre-commit"));
+}
+
+#[test]
+fn the_agents_home_keeps_its_caches_by_name() {
+    let fs = debian()
+        .dir("/home/me/.claude/todos")
+        .dir("/home/me/.claude/plugins");
+    let plan = planned(&terminal("/home/me"), &facts(), &fs);
+    for (path, denied) in [
+        (".claude/todos/x", false),
+        // There, so making it fails anyway; where the host takes it away, it is a cache again.
+        (".claude/todos", false),
+        (".claude/new", true),
+        (".claude", true),
+        (".claude.json", true),
+        (".config/x", false),
+    ] {
+        let path = PathBuf::from("/home/me").join(path);
+        // Asked of the home's tree, as after the host has replaced the directory.
+        let b = broker(&plan);
+        let set = b.rule_set();
+        let (index, _) = b
+            .trees
+            .iter()
+            .enumerate()
+            .find(|(_, t)| t.guest == Path::new("/home/me"))
+            .unwrap();
+        let parts = components(path.strip_prefix("/home/me").unwrap());
+        let (name, dir) = parts.split_last().unwrap();
+        let dir: Vec<&[u8]> = dir.iter().map(Vec::as_slice).collect();
+        let dir = Dir::new(&set, index, &dir).unwrap();
+        let target = Target {
+            dir: &dir,
+            name,
+            kind: Kind::Absent,
+            facts: &Nothing,
+        };
+        let verdict = decide(&set, Action::Mkdir, &target);
+        assert_eq!(matches!(verdict, Verdict::Deny(_)), denied, "{path:?}");
+    }
+    // A runner's own directory lifts the group, not its settings.
+    let mut p = dev();
+    p.fs.runner_state_dirs.push(entry("/home/me/.claude"));
+    let plan = planned(&p, &facts(), &fs);
+    assert!(can_write(&plan, "/home/me/.claude/plugins/x"));
+    assert!(!can_write(&plan, "/home/me/.claude/settings.json"));
+    assert!(!can_write(&plan, "/home/me/.claude/hooks/x"));
+    let mut host = facts();
+    set_var(&mut host, "CLAUDE_CONFIG_DIR", "/home/me/proj/conf");
+    let plan = planned(&ws(), &host, &debian());
+    assert!(
+        !can_write(&plan, "/home/me/proj/conf/x"),
+        "absent, and stays so"
+    );
+}
+
+#[test]
+fn a_single_file_that_a_rule_denies_by_name_stays_read_only() {
+    let fs = debian().file("/home/me/proj/a.key", "");
+    let mut p = ws();
+    p.fs.deny_write
+        .push(pattern("*.key", ListKind::DenyWrite, origin(3)));
+    p.fs.binds
+        .push(bind_at("/home/me/proj/a.key", "/run/key", false));
+    let plan = planned(&p, &facts(), &fs);
+    assert!(!can_write_in(&plan, &fs, "/run/key"));
+    assert!(!broker(&plan).exempt.contains(&"/run/key".into()));
+    assert!(
+        plan.notices
+            .iter()
+            .any(|n| n.contains("/run/key") && n.contains("*.key"))
+    );
+    // Alone it is a root of its own, whose name nobody judges.
+    let mut p = dispatch();
+    p.fs.binds.push(bind("/home/me/proj", true));
+    p.fs.allow_write.push(entry("/home/me/proj/a.key"));
+    p.fs.deny_write
+        .push(pattern("*.key", ListKind::DenyWrite, origin(3)));
+    assert!(can_write_in(
+        &planned(&p, &facts(), &fs),
+        &fs,
+        "/home/me/proj/a.key"
+    ));
+}
+
+#[test]
+fn rules_that_lead_nowhere_near_a_tree_are_left_out() {
+    let mut p = ws();
+    p.fs.protected.push(entry("/srv/x"));
+    let plan = planned(&p, &facts(), &debian());
+    assert_eq!(exact_rule(&plan, "/srv/x"), None);
+    let exact = broker(&plan).rules.iter().filter_map(|r| match &r.rule {
+        Rule::Exact(path) | Rule::AllBut { path, .. } => Some(path),
+        Rule::Repository(_) | Rule::Pattern { .. } => None,
+    });
+    for path in exact {
+        assert!(path.starts_with(&components(Path::new("/home/me/proj"))));
+    }
+}
