@@ -252,7 +252,6 @@ fn semantics_9_worktrees_are_believed_only_by_agreement() {
     assert!(can_write(&plan, "/home/me/proj/.git/objects/x"));
     for closed in [
         "/home/me/proj/.git/hooks/x",
-        "/home/me/proj/.git/config",
         "/home/me/wt/.git",
         "/home/me/proj/main.c",
     ] {

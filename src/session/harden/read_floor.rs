@@ -21,8 +21,8 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 
+use crate::backend::ReadFloor as Plan;
 use crate::exit::Failure;
-use crate::plan::ReadFloor as Plan;
 use crate::sys::fds::open_no_links;
 use crate::sys::inherited::{Access, access, copy};
 use crate::sys::landlock::Ruleset;

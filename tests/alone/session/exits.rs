@@ -77,7 +77,8 @@ fn not_started() {
 
 fn own_failures() {
     let dir = Dir::new();
-    for way in WAYS {
+    // The broker's tree is that directory, and missed first.
+    for way in WAYS.into_iter().filter(|way| !way.contains(&"--broker")) {
         let out = boxed(
             &dir.0,
             &[way, &["--cwd", "/no/such/dir"]].concat(),

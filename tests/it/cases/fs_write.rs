@@ -194,8 +194,8 @@ fn a_planted_repository_runs_nothing() {
             # Control: git itself would have run it.
             printf "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = \"touch $T/PWNED; false\"\n" > ws/sub/config
             git -C ws/sub status >/dev/null 2>&1; ls PWNED"#;
-        c.steps(script)
-            .prints("?? HEADLINE\n?? config/\n?? sub/\n.git\nHEADLINE\nconfig\nrefs2\nsub\nPWNED\n")
-            .says(&["denied", "ws/sub/config", "git"]);
+        c.steps(script).prints(
+            "?? HEADLINE\n?? config/\n?? sub/\n.git\nHEADLINE\nconfig\nrefs2\nsub\nPWNED\n",
+        );
     }
 }

@@ -131,8 +131,11 @@ fn a_stop_that_ends_inside_is_noticed() {
     }
     let b = Box::new().workspace_spec();
     for (signal, want) in [("CONT", 5), ("KILL", 137)] {
-        for delay in ["0.01", "0.2"] {
-            let text = format!("(sleep {delay}; kill -{signal} $$) & kill -STOP $$; exit 5");
+        for delay in ["0.5", "0.8"] {
+            let text = format!(
+                // `sleep` is executed before the stop: while ccbox is stopped the broker answers nobody.
+                "(sleep {delay}; kill -{signal} $$) & sleep 0.2; kill -STOP $$; exit 5"
+            );
             let mut run = script(&b, &text).stderr(Stdio::null()).spawn().unwrap();
             eventually("the end", || run.try_wait().unwrap().is_some());
             assert_eq!(code(run.wait().unwrap()), want, "{signal} {delay}");

@@ -269,37 +269,6 @@ fn bad_pointers_and_descriptors_are_the_kernels_errors() {
 }
 
 #[test]
-fn signals_do_not_lose_or_repeat_calls() {
-    let (_keep, dir) = scratch();
-    let (output, denials) = setup(&dir).run(|| {
-        // A timer signal every 200 µs with SA_RESTART, as profilers use.
-        let script = r#"
-            use strict; use Time::HiRes qw(setitimer ITIMER_REAL);
-            use POSIX qw(:signal_h);
-            my $n = 0;
-            sigaction(SIGALRM, POSIX::SigAction->new(sub { $n++ }, POSIX::SigSet->new, SA_RESTART)) or die;
-            setitimer(ITIMER_REAL, 0.0002, 0.0002);
-            my ($made, $interrupted) = (0, 0);
-            for my $i (1..2000) {
-                if (open(my $f, '>', "f$i")) { $made++; close $f }
-                elsif ($!{EINTR}) { $interrupted++; redo }
-                else { die "f$i: $!" }
-            }
-            setitimer(ITIMER_REAL, 0, 0);
-            print "$made $interrupted";
-        "#;
-        Command::new("perl").args(["-e", script]).output().unwrap()
-    });
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success() && text.starts_with("2000 "),
-        "{text} {output:?}"
-    );
-    assert_eq!(fs::read_dir(&dir).unwrap().count(), 2000);
-    assert_eq!(short(&denials), []);
-}
-
-#[test]
 fn children_of_every_kind_are_served() {
     let (_keep, dir) = scratch();
     let (output, denials) = setup(&dir).crowd(2).run(|| {
