@@ -20,7 +20,7 @@ escape:
 bless:
     INSTA_UPDATE=always CCBOX_BLESS=1 cargo test --test it
 
-# Start-up, throughput, latency and memory against the budgets (as root; `--guard` allows three times the budgets).
+# Start-up, throughput, latency and memory against the budgets (as root; `--guard` allows twice the budgets).
 bench *FLAGS:
     cargo bench --no-fail-fast --bench startup --bench tunnel --bench memory -- {{ FLAGS }}
 
