@@ -45,6 +45,8 @@ pub struct Tree {
     pub names: NameRules,
     /// Its file system takes `head` for `HEAD`.
     pub ignores_case: bool,
+    /// A private cache: only the git preset holds.
+    pub private: bool,
 }
 
 /// A rule with what reports say about it.
@@ -70,6 +72,7 @@ impl BrokerPlan {
                 top: components(&tree.top).len(),
                 names: tree.names,
                 ignores_case: tree.ignores_case,
+                git_only: tree.private,
             })
             .collect();
         let rules = self.rules.iter().map(|rule| rule.rule.clone()).collect();

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | writable directory of the host, and each file system mounted inside it | a tree: every write there is decided by name |
 //! | writable single file of the host | exempt: it is a root of its own, and the name of a root is not judged (semantics 1) |
-//! | private directories, caches, /dev, /proc | exempt: they carry no name rules (semantics 10) |
+//! | private cache, directory of ccbox's state | a tree where only the git preset holds: the host can see it, and a `.git` file in a work tree could lead there |
+//! | private directories in memory, /dev, /proc | exempt: they carry no name rules (semantics 10) |
 //! | one of those that holds a tree | served: a Landlock rule there would open the tree as well (P0) |
 //!
 //! The rules are those of `names`.
@@ -48,9 +49,13 @@ pub(super) fn plan(
     mandatory: &Mandatory,
     shape: &Shape,
 ) -> Result<Option<BrokerPlan>, PlanError> {
-    let trees = trees(ctx, shape)?;
+    let mut trees = trees(ctx, shape)?;
     if trees.is_empty() {
         return Ok(None);
+    }
+    if ctx.policy.fs.protect_git {
+        trees.extend(caches(shape));
+        trees.sort_by(|a, b| a.guest.cmp(&b.guest));
     }
     let (exempt, served) = unruled(ctx, shape, &trees);
     Ok(Some(BrokerPlan {
@@ -120,9 +125,37 @@ fn trees(ctx: Ctx<'_>, shape: &Shape) -> Result<Vec<Tree>, PlanError> {
                 top: top(host),
                 names,
                 ignores_case,
+                private: false,
             }
         })
         .collect())
+}
+
+/// What the child writes outside of the host's own directories and the host can see all the same.
+fn caches(shape: &Shape) -> impl Iterator<Item = Tree> {
+    shape.iter().filter_map(|(guest, node)| {
+        let host = match node {
+            Node::Overlay { store, .. } => store.join("upper"),
+            Node::State { src } => src.clone(),
+            Node::Host { .. }
+            | Node::Tmpfs { .. }
+            | Node::Dir { .. }
+            | Node::Symlink { .. }
+            | Node::File { .. }
+            | Node::Data { .. }
+            | Node::Cover { .. }
+            | Node::Dev
+            | Node::Proc => return None,
+        };
+        Some(Tree {
+            guest: guest.to_path_buf(),
+            top: host.clone(),
+            host,
+            names: NameRules::Unix,
+            ignores_case: false,
+            private: true,
+        })
+    })
 }
 
 /// The type of the file system that holds `path`.
@@ -159,6 +192,9 @@ fn unruled(ctx: Ctx<'_>, shape: &Shape, trees: &[Tree]) -> (Vec<PathBuf>, Vec<Pa
             | Node::Cover { .. } => false,
         };
         if !writable {
+            continue;
+        }
+        if trees.iter().any(|t| t.guest == path) {
             continue;
         }
         if !trees.iter().any(|t| within(&t.guest, path)) {

@@ -121,7 +121,12 @@ fn names(broker: &BrokerPlan, line: &mut impl FnMut(String)) {
         } else {
             format!("  from {}", shown(&tree.host))
         };
-        line(format!("  {}{from}", shown(&tree.guest)));
+        let only = if tree.private {
+            "  (git directories only)"
+        } else {
+            ""
+        };
+        line(format!("  {}{from}{only}", shown(&tree.guest)));
     }
     line("names that are never made, changed or removed there, strongest first:".to_owned());
     // The same words may stand for several places and for both spellings of a link.

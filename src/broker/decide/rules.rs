@@ -59,6 +59,9 @@ pub struct Root {
     pub names: NameRules,
     /// Its file system takes `head` for `HEAD`: bare-repository names fold only then (semantics 8).
     pub ignores_case: bool,
+    /// Nothing but the git preset holds in it: a private cache, which the host can see at a path of its own. What stands there must not
+    /// become a git directory that a `.git` file in a work tree leads to.
+    pub git_only: bool,
 }
 
 /// Everything the decision needs to know about the policy.
@@ -179,6 +182,8 @@ pub struct Dir {
     cover: Option<usize>,
     /// The rules that can say something about an entry of it: not the exact rules that lead elsewhere.
     near: Vec<usize>,
+    /// As [`Root::git_only`].
+    pub(super) git_only: bool,
     /// Some component below the root is an 8.3 name.
     pub(super) short_name: bool,
 }
@@ -206,7 +211,11 @@ impl Dir {
     #[must_use]
     pub fn new(set: &RuleSet, root: usize, below: &[&[u8]]) -> Option<Self> {
         let Root {
-            path, names, top, ..
+            path,
+            names,
+            top,
+            git_only,
+            ..
         } = set.roots.get(root)?;
         let raw: Vec<Vec<u8>> = path
             .iter()
@@ -224,9 +233,13 @@ impl Dir {
             names: *names,
             cover: None,
             near: Vec::new(),
+            git_only: *git_only,
             short_name: *names == NameRules::Windows
                 && below.iter().any(|c| fold::is_short_name(c)),
         };
+        if *git_only {
+            return Some(dir);
+        }
         let (cover, near) = {
             let path = dir.path(&[], &[]);
             let covers = |rule: &Compiled| match rule {
@@ -479,7 +492,8 @@ impl RuleSet {
             name == want.as_bytes()
                 || ignores_case && *dir.fold(name) == *want.to_ascii_lowercase().as_bytes()
         };
-        dir.depth() == dir.root_depth
+        !dir.git_only
+            && dir.depth() == dir.root_depth
             && ["HEAD", "objects", "refs"].into_iter().any(is)
             && !git_paths::is_git_directory(&dir.path(&[], &[]).folded, facts)
     }

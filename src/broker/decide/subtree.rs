@@ -25,7 +25,13 @@ pub fn entry_may_move(
     let new_names = names(to, rel);
     let (old_object, old) = paths(from, &old_names, rel);
     let (new_object, new) = paths(to, &new_names, rel);
-    for (index, rule) in set.rules.iter().enumerate() {
+    // Nothing moves from one tree to another: a tree is a mount.
+    let rules = if from.dir.git_only || to.dir.git_only {
+        &[]
+    } else {
+        set.rules.as_slice()
+    };
+    for (index, rule) in rules.iter().enumerate() {
         let refused = match rule {
             Compiled::Exact(_) | Compiled::Repository(_) => {
                 set.rule_covers(rule, &new, 0, Some(to.facts), to.dir.depth())

@@ -68,5 +68,6 @@ fn root(path: &str) -> Root {
         top: model::split(path).len(),
         names: NameRules::Unix,
         ignores_case: false,
+        git_only: false,
     }
 }

@@ -42,6 +42,7 @@ impl Tree {
             path,
             names: NameRules::Unix,
             ignores_case: false,
+            git_only: false,
         };
         Self {
             dir,

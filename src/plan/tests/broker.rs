@@ -123,11 +123,12 @@ fn trees_exempt_and_served_paths() {
             "/dev/shm/w",
             "/home/me/proj",
             "/home/me/st",
+            "/run/ccbox-caches",
             "/run/there",
             "/tmp/t/ws"
         ]
     );
-    let moved = &broker(&plan).trees[3];
+    let moved = &broker(&plan).trees[4];
     assert_eq!(
         (moved.host.as_path(), moved.top.as_path()),
         (Path::new("/d/x"), Path::new("/d/x"))
@@ -148,6 +149,33 @@ fn trees_exempt_and_served_paths() {
         )
         .is_none()
     );
+}
+
+/// The host can see them, so what git would run must not be made there; nothing else is judged (semantics 10).
+#[test]
+fn private_caches_have_the_rules_of_git_directories_only() {
+    let mut p = ws();
+    p.fs.caches = crate::policy::Caches::Private;
+    let fs = debian().dir("/home/me/.npm");
+    let plan = planned(&p, &facts(), &fs);
+    let b = broker(&plan);
+    let private = || b.trees.iter().filter(|t| t.private);
+    assert!(private().any(|t| t.guest == Path::new("/run/ccbox-caches")));
+    for dir in private().map(|t| t.guest.to_str().unwrap()) {
+        assert!(!b.exempt.contains(&dir.into()), "{dir}");
+        let asked = |name: &str| {
+            let path = Path::new(dir).join(name);
+            verdict(&plan, &path, Action::Write, Kind::Absent).unwrap()
+        };
+        for open in [".env", "x.pem", ".vscode", "HEAD", "objects"] {
+            assert_eq!(asked(open), Verdict::Allow, "{dir}/{open}");
+        }
+        assert_ne!(asked(".git/config"), Verdict::Allow, "{dir}");
+        assert!(matches!(asked(".git/hooks/x"), Verdict::Deny(_)), "{dir}");
+    }
+    p.fs.caches = crate::policy::Caches::None;
+    let plan = planned(&p, &facts(), &fs);
+    assert!(broker(&plan).trees.iter().all(|t| !t.private));
 }
 
 #[test]
@@ -187,6 +215,12 @@ fn what_is_mounted_inside_a_tree_is_a_tree_with_its_own_idea_of_names() {
                 true
             ),
             ("/mnt/c/ws", "/mnt/c/ws", NameRules::Windows, true),
+            (
+                "/run/ccbox-caches",
+                "/home/me/.local/state/ccbox/caches/redirect",
+                NameRules::Unix,
+                false
+            ),
             ("/srv/mac", "/srv/mac", NameRules::Unix, true),
         ]
     );

@@ -39,6 +39,7 @@ fn setup(ws: &Path, exempt: Vec<PathBuf>, say: Say) -> BrokerSetup {
                 top: ws.to_owned(),
                 names: NameRules::Unix,
                 ignores_case: false,
+                private: false,
             }],
             exempt,
             served: vec!["/tmp".into()],

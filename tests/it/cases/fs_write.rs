@@ -199,3 +199,28 @@ fn a_planted_repository_runs_nothing() {
         );
     }
 }
+
+/// What the command writes beside the host's directories is seen by the host all the same: the private caches. A `.git` file in the work
+/// tree can lead to a home-made git directory there, and git on the host would run what its configuration says.
+#[test]
+fn a_git_directory_made_in_a_private_cache_runs_nothing() {
+    for c in cases() {
+        c.spec("", "", "");
+        let script = r#"mkdir -p $HOME/.npm $HOME/.cargo/registry ws/sub; S=$HOME/.local/state/ccbox/caches
+            plant() { mkdir -p $1/objects $1/refs && echo 'ref: refs/heads/m' > $1/HEAD &&
+                printf '[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tfsmonitor = "touch %s/PWNED; false"\n' $T > $1/config; }
+            try() { rm -f PWNED; $R sh -c "echo gitdir: $1 > sub/.git" 2>/dev/null; git -C ws/sub status >/dev/null 2>&1; ls PWNED 2>/dev/null; }
+            # Every way to make it: in place, the last piece by rename, by link, whole from the private /tmp, and as .git.
+            $R bash -c "T=$T; $(declare -f plant)"'
+                for d in ~/.npm ~/.cargo/registry /run/ccbox-caches; do
+                    cd $d || continue
+                    plant a; plant b; mv b/HEAD b/h; mv b/h b/HEAD
+                    mkdir -p c/objects c/refs; plant c2; ln c2/HEAD c/HEAD; ln c2/config c/config
+                    plant /tmp/d; cp -r /tmp/d d; cp -r /tmp/d e; mv e .git; plant f/.git
+                done 2>/dev/null; echo tried'
+            for g in $(find $S -name HEAD); do try ${g%/HEAD}; done
+            # Control: made outside it runs.
+            plant $S/control; try $S/control"#;
+        c.steps(script).prints("tried\nPWNED\n");
+    }
+}

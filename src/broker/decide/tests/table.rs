@@ -486,6 +486,7 @@ fn windows_file_systems_have_more_names_for_one_object() {
             top: 1,
             names: NameRules::Windows,
             ignores_case: true,
+            git_only: false,
         }],
         vec![exact("/w/a/.env"), pattern("*.key")],
         vec![],

@@ -50,6 +50,7 @@ impl Setup {
                     top: tree,
                     names: NameRules::Unix,
                     ignores_case: false,
+                    private: false,
                 }],
                 exempt: vec!["/dev".into(), "/proc".into()],
                 served: Vec::new(),
