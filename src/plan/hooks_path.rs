@@ -35,16 +35,13 @@ pub(super) const NAMES: [&str; 21] = [
     "post-index-change",
 ];
 
-/// The directories that the caller's own configuration names, for a work tree at `top`.
-pub(super) fn of_caller(ctx: Ctx<'_>, top: &Path) -> Vec<PathBuf> {
+/// The caller's own configuration files.
+pub(super) fn files_of_caller(ctx: Ctx<'_>) -> [PathBuf; 2] {
     let home = &ctx.host.home_real;
     let xdg = ctx
         .path_var("XDG_CONFIG_HOME")
         .unwrap_or_else(|| home.join(".config"));
     [home.join(".gitconfig"), xdg.join("git/config")]
-        .iter()
-        .flat_map(|file| of_file(ctx, file, top))
-        .collect()
 }
 
 /// The directories that one configuration file names, for a work tree at `top`.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::context::Ctx;
 use super::paths::Walk;
 use super::rules::{Grant, GrantKind, Named, Never, Strength};
-use super::{hooks_path, worktree};
+use super::{git_includes, hooks_path, worktree};
 use crate::host::fs_view::Kind;
 
 const TABLE: &str = include_str!("../policy/data/mandatory.txt");
@@ -184,7 +184,7 @@ fn git_rows(ctx: Ctx<'_>, dir: &Path, out: &mut Mandatory) {
         Some(Kind::Dir) => {
             let walk = ctx.walk(&dot_git);
             git_dir(ctx, &walk.real, MODULE_DEPTH, out);
-            hooks_elsewhere(ctx, dir, &walk.real, out);
+            elsewhere(ctx, dir, &walk.real, out);
             out.links.extend(walk.links.into_iter().map(|l| l.at));
         }
         Some(Kind::File) => {
@@ -192,7 +192,7 @@ fn git_rows(ctx: Ctx<'_>, dir: &Path, out: &mut Mandatory) {
             add(ctx, &dot_git, ".git", out);
             if let Some(linked) = worktree::linked(ctx, dir) {
                 git_dir(ctx, &linked.common, MODULE_DEPTH, out);
-                hooks_elsewhere(ctx, dir, &linked.common, out);
+                elsewhere(ctx, dir, &linked.common, out);
                 for name in ["commondir", "gitdir"] {
                     add(ctx, &linked.git_dir.join(name), name, out);
                 }
@@ -213,11 +213,19 @@ fn git_rows(ctx: Ctx<'_>, dir: &Path, out: &mut Mandatory) {
     }
 }
 
-/// Directories that `core.hooksPath` names: closed, or where more than hooks is in them, the names of hooks there.
-fn hooks_elsewhere(ctx: Ctx<'_>, top: &Path, git: &Path, out: &mut Mandatory) {
-    let mut found = hooks_path::of_file(ctx, &git.join("config"), top);
-    found.extend(hooks_path::of_caller(ctx, top));
-    for dir in found {
+/// What the configuration of a repository is made of beside its own file: the files it includes. And the directories that
+/// `core.hooksPath` names there: closed, or where more than hooks is in them, the names of hooks there.
+fn elsewhere(ctx: Ctx<'_>, top: &Path, git: &Path, out: &mut Mandatory) {
+    let mut hooks = Vec::new();
+    let own = git.join("config");
+    for file in hooks_path::files_of_caller(ctx).into_iter().chain([own]) {
+        hooks.extend(hooks_path::of_file(ctx, &file, top));
+        for included in git_includes::of_file(ctx, &file) {
+            hooks.extend(hooks_path::of_file(ctx, &included, top));
+            add(ctx, &included, "include.path", out);
+        }
+    }
+    for dir in hooks {
         if top.starts_with(&dir) {
             for name in hooks_path::NAMES {
                 add(ctx, &dir.join(name), "core.hooksPath", out);

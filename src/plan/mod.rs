@@ -14,6 +14,7 @@ mod etc_files;
 pub mod exec;
 pub mod explain;
 mod gaps;
+mod git_includes;
 mod grants;
 mod hooks_path;
 mod judge;

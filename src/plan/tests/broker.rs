@@ -178,6 +178,41 @@ fn private_caches_have_the_rules_of_git_directories_only() {
     assert!(broker(&plan).trees.iter().all(|t| !t.private));
 }
 
+/// Whoever writes a file that the configuration of a repository includes writes that configuration.
+#[test]
+fn included_configuration_is_closed_and_followed_from_its_own_directory() {
+    let proj = "/home/me/proj";
+    let fs = debian()
+        .dir(format!("{proj}/.git"))
+        .file(format!("{proj}/.git/HEAD"), "")
+        .file(
+            format!("{proj}/.git/config"),
+            "[include]\n\tpath = ../inc/one\n[includeIf \"gitdir:x\"]\n\tpath = ../inc/absent\n",
+        )
+        .file(
+            format!("{proj}/inc/one"),
+            "[include]\n\tpath = two\n\tpath = one\n[core]\n\thooksPath = my-hooks\n",
+        )
+        .file(format!("{proj}/inc/two"), "")
+        .file(format!("{proj}/inc/free"), "");
+    let plan = planned(&ws(), &facts(), &fs);
+    for (name, open) in [
+        ("inc/one", false),
+        ("inc/two", false),
+        ("inc/absent", false),
+        ("my-hooks/pre-commit", false),
+        ("inc/free", true),
+    ] {
+        let asked = verdict(
+            &plan,
+            &Path::new(proj).join(name),
+            Action::Write,
+            Kind::Absent,
+        );
+        assert_eq!(asked == Some(Verdict::Allow), open, "{name}: {asked:?}");
+    }
+}
+
 #[test]
 fn what_is_mounted_inside_a_tree_is_a_tree_with_its_own_idea_of_names() {
     let fs = debian()
