@@ -105,25 +105,20 @@ mod linux {
             })
         }
 
-        /// Takes execution away and nothing else.
+        /// A ruleset that takes execution, and nothing else but REFER.
         pub fn for_programs() -> io::Result<Self> {
-            let created = landlock::Ruleset::default()
-                .set_compatibility(CompatLevel::HardRequirement)
-                .handle_access(AccessFs::Execute | AccessFs::Refer)
-                .and_then(landlock::Ruleset::create)
-                .map_err(io::Error::other)?;
-            Ok(Self {
-                created,
-                write: BitFlags::empty(),
-                entries: BitFlags::empty(),
-            })
+            Self::taking(AccessFs::Execute)
         }
 
         /// A ruleset that takes opening for reading, and nothing else but REFER.
         pub fn for_reading() -> io::Result<Self> {
+            Self::taking(AccessFs::ReadFile)
+        }
+
+        fn taking(access: AccessFs) -> io::Result<Self> {
             let created = landlock::Ruleset::default()
                 .set_compatibility(CompatLevel::HardRequirement)
-                .handle_access(AccessFs::ReadFile | AccessFs::Refer)
+                .handle_access(access | AccessFs::Refer)
                 .and_then(landlock::Ruleset::create)
                 .map_err(io::Error::other)?;
             Ok(Self {
