@@ -224,11 +224,10 @@ fn odd_names_pass_as_bytes() {
 #[test]
 fn other_guest_path() {
     let mut p = dispatch();
-    p.fs.binds
-        .push(bind_at("/home/me/proj", "/work/app", false));
+    p.fs.binds.push(bind_at("/home/me/proj", "/srv/app", false));
     p.fs.deny_read.push(fixture::entry("/home/me/proj/main.c"));
     p.workdir = Some(crate::policy::Ruled {
-        value: "/work/app".into(),
+        value: "/srv/app".into(),
         origin: fixture::origin(3),
     });
     insta::assert_snapshot!(argv(&p, &facts(), &debian(), NetSetup::PreStage));
