@@ -12,6 +12,7 @@
 #[path = "../lab/lab.rs"]
 mod lab;
 
+mod git_attacker;
 mod git_config;
 
 use std::fs;

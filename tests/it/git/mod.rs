@@ -4,7 +4,9 @@
 //! Each flow and each attack is a script. It is run outside first, in a place of its own: that is the control. Then it is
 //! run inside in another place, and the host's git looks at both.
 
+mod attacks;
 mod flows;
+mod places;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
