@@ -2,6 +2,7 @@
 
 mod ask;
 mod broker;
+mod broker_names;
 mod broker_props;
 mod cases;
 mod crowds;
