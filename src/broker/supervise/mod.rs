@@ -10,6 +10,7 @@ mod caller;
 mod crew;
 mod denial;
 mod epoch;
+mod handouts;
 mod judge;
 mod magic;
 mod memory;

@@ -19,6 +19,7 @@ use nix::sys::resource::Resource;
 use super::act::{Outcome, Turn};
 use super::caller::Caller;
 use super::crew::{Crew, Hand};
+use super::handouts::{Handouts, must_settle};
 use super::memory::Memory;
 use super::pending::{self, Queued};
 use super::{Broker, BrokerError};
@@ -64,6 +65,7 @@ struct Shared {
     active: Condvar,
     /// What each worker has received and answered so far: odd while it handles a call.
     progress: [AtomicU64; MOST],
+    handouts: Handouts<MOST>,
     /// The watchdog sleeps for good.
     asleep: AtomicBool,
     failed: AtomicBool,
@@ -168,6 +170,7 @@ pub(super) fn start(
         vacant: Condvar::new(),
         active: Condvar::new(),
         progress: Default::default(),
+        handouts: Handouts::default(),
         asleep: AtomicBool::new(false),
         failed: AtomicBool::new(false),
         queue: Mutex::new(queue),
@@ -227,7 +230,7 @@ fn work(shared: &Shared, index: usize) -> Result<(), Errno> {
                 if shared.asleep.load(Ordering::SeqCst) {
                     shared.wake_watchdog();
                 }
-                handle(shared, &memory, &mut buffers, &request);
+                handle(shared, index, &memory, &mut buffers, &request);
                 progress.fetch_add(1, Ordering::SeqCst);
             }
             Err(Errno::EINTR) => {}
@@ -320,10 +323,17 @@ fn replace(shared: &Arc<Shared>, mut lead: MutexGuard<'_, Lead>) {
     shared.vacant.notify_one();
 }
 
-fn handle(shared: &Shared, memory: &Memory, buffers: &mut Buffers, request: &Request) {
+fn handle(
+    shared: &Shared,
+    index: usize,
+    memory: &Memory,
+    buffers: &mut Buffers,
+    request: &Request,
+) {
     let broker = &shared.broker;
     let listener = broker.listener.as_fd();
-    let outcome = Call::from_number(request.number).map(|call| {
+    let call = Call::from_number(request.number);
+    let outcome = call.map(|call| {
         let caller = Caller::new(listener, request, memory, &broker.processes);
         Turn::new(broker, caller, request).take(call)
     });
@@ -332,17 +342,19 @@ fn handle(shared: &Shared, memory: &Memory, buffers: &mut Buffers, request: &Req
         // Only calls of the table are sent here.
         None => Answer::Error(Errno::ENOSYS),
         Some(Ok(Outcome::Value(value))) => Answer::Value(value),
-        Some(Ok(Outcome::Continue)) => Answer::Continue,
+        Some(Ok(Outcome::Continue)) => {
+            if call.is_some_and(must_settle) {
+                shared.handouts.settle(index);
+            }
+            Answer::Continue
+        }
         Some(Ok(Outcome::Give {
             file,
             close_on_exec,
         })) => {
-            let given =
-                notify::add_descriptor(listener, request.id, file.as_fd(), close_on_exec, false);
-            // Before the caller goes on: it may execute the file (ETXTBSY) or lock it (P4).
-            drop(file);
-            match given {
-                Ok(number) => Answer::Value(i64::from(number)),
+            let to = (listener, request.id);
+            match shared.handouts.give(index, to, file, close_on_exec) {
+                Ok(()) => return,
                 Err(errno) => Answer::Error(errno),
             }
         }
