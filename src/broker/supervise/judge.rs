@@ -346,7 +346,7 @@ impl Broker {
     pub(super) fn denied_for(reason: Reason, told: &Asked<'_>, asked: &Asked<'_>) -> Stop {
         Stop::Denied(Box::new(Denied {
             action: told.action,
-            guest: place::join(&told.site.guest, told.name.to_bytes()),
+            guest: place::join(told.site.guest(), told.name.to_bytes()),
             cause: cause(reason),
             anyway: asked.would_fail(),
         }))
