@@ -30,6 +30,9 @@ pub struct BrokerPlan {
     pub exceptions: Vec<Arc<dyn Matcher>>,
     /// The git preset; without it only what is mandatory in git directories is held.
     pub git: bool,
+    /// Directory of ccbox's state, on the host, where all runs of the user share one lock: with it, two runs in one tree cannot move
+    /// directories between each other's check and act. `None` where no state can be kept.
+    pub lock_dir: Option<PathBuf>,
 }
 
 /// A covered tree.

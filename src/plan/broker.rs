@@ -12,6 +12,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::caches;
 use super::context::Ctx;
 use super::mandatory::Mandatory;
 use super::paths::{below, rest, within};
@@ -62,6 +63,7 @@ pub(super) fn plan(
         rules: names::collect(ctx, rules, mandatory, &trees),
         exceptions: names::exceptions(ctx),
         git: ctx.policy.fs.protect_git,
+        lock_dir: caches::state_can_be_kept(ctx).then(|| ctx.host.state_dir.join("runs")),
         trees,
         exempt,
         served,

@@ -3,6 +3,7 @@
 
 pub mod at;
 pub mod bpf;
+pub mod counter;
 #[cfg(test)]
 pub(crate) mod direct;
 pub mod fds;

@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use nix::errno::Errno;
 
@@ -83,15 +83,14 @@ impl Broker {
         alone: bool,
         mut act: impl FnMut(bool) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
-        // The lock guards no memory, so a worker that panicked has left nothing half done in here (and has ended the run).
         if !alone {
-            let _shared = self.lock.read().unwrap_or_else(PoisonError::into_inner);
+            let _shared = self.lock.shared()?;
             match act(false) {
                 Err(Stop::Exclusive) => {}
                 other => return other,
             }
         }
-        let _exclusive = self.lock.write().unwrap_or_else(PoisonError::into_inner);
+        let _exclusive = self.lock.alone()?;
         act(true)
     }
 

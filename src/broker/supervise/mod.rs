@@ -12,6 +12,7 @@ mod denial;
 mod epoch;
 mod handouts;
 mod judge;
+mod lock;
 mod magic;
 mod memory;
 mod pending;
@@ -29,7 +30,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
@@ -44,6 +45,8 @@ use caller::Caller;
 use crew::Crew;
 use denial::Denied;
 use epoch::Epoch;
+use lock::Lock;
+pub use lock::Quiet;
 use memory::Fd;
 use processes::Processes;
 use resolve::Walk;
@@ -121,6 +124,14 @@ pub enum BrokerError {
         /// Why.
         source: io::Error,
     },
+    /// The lock that all runs of the user share.
+    #[error("cannot use `{}`, where runs that work in one tree at once wait for each other: {}", path.display(), crate::exit::reason(source))]
+    Lock {
+        /// Its directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A worker could not be made, or not be deprived of its rights.
     #[error("cannot start a worker of the broker: {}", crate::exit::reason(.0))]
     Worker(#[source] io::Error),
@@ -134,6 +145,8 @@ pub struct Prepared {
     set: RuleSet,
     trees: Vec<TreePaths>,
     above: Vec<Above>,
+    lock: Lock,
+    directories: Epoch,
     protected_links: bool,
     sink: Arc<dyn Sink>,
     staff: Staff,
@@ -169,7 +182,16 @@ fn prepare_with(
         .iter()
         .map(|tree| above(&tree.top))
         .collect::<Result<_, _>>()?;
+    let (lock, directories) = match &plan.lock_dir {
+        None => (Lock::default(), Epoch::default()),
+        Some(dir) => Lock::of_all_runs(dir).map_err(|source| BrokerError::Lock {
+            path: dir.clone(),
+            source,
+        })?,
+    };
     Ok(Prepared {
+        lock,
+        directories,
         set: plan.rule_set(),
         trees: trees.collect(),
         above,
@@ -191,8 +213,8 @@ impl Prepared {
             child: door.child,
             set: self.set,
             trees: self.trees,
-            lock: RwLock::new(()),
-            directories: Epoch::default(),
+            lock: self.lock,
+            directories: self.directories,
             processes: Processes::default(),
             above: self.above,
             repositories: Repositories::default(),
@@ -228,7 +250,7 @@ struct Broker {
     areas: Areas,
     trees: Vec<TreePaths>,
     /// Shared by operations on entries, taken alone by those that move directories or depend on more than one entry.
-    lock: RwLock<()>,
+    lock: Lock,
     /// Changes whenever a directory has been moved or removed.
     directories: Epoch,
     /// What is remembered of the callers.

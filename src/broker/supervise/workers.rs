@@ -20,6 +20,7 @@ use super::act::{Outcome, Turn};
 use super::caller::Caller;
 use super::crew::{Crew, Hand};
 use super::handouts::{Handouts, must_settle};
+use super::lock::Quiet;
 use super::memory::Memory;
 use super::pending::{self, Queued};
 use super::{Broker, BrokerError};
@@ -51,6 +52,12 @@ impl Supervisor {
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.shared.failed.load(Ordering::Acquire)
+    }
+
+    /// Keeps the workers out of the lock as long as the result lives; `None` where one is in there for longer than a moment.
+    #[must_use]
+    pub fn quiet(&self) -> Option<Quiet<'_>> {
+        self.shared.broker.lock.quiet(QUIET)
     }
 }
 

@@ -45,6 +45,7 @@ fn writes(rules: Vec<NamedRule>) -> Writes {
         rules,
         exceptions: Vec::new(),
         git: true,
+        lock_dir: None,
     }));
     of(plan)
 }

@@ -54,6 +54,7 @@ fn setup(ws: &Path, exempt: Vec<PathBuf>, say: Say) -> BrokerSetup {
             }],
             exceptions: Vec::new(),
             git: false,
+            lock_dir: None,
         }),
         sink: Arc::new(say),
     }

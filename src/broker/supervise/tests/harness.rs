@@ -57,6 +57,7 @@ impl Setup {
                 rules: Vec::new(),
                 exceptions: Vec::new(),
                 git: false,
+                lock_dir: None,
             },
             staff: Staff::default(),
         }
@@ -94,6 +95,12 @@ impl Setup {
             },
             text,
         )
+    }
+
+    /// The lock of all runs lies here.
+    pub(super) fn lock_dir(mut self, dir: &Path) -> Self {
+        self.plan.lock_dir = Some(dir.to_owned());
+        self
     }
 
     /// All of this many workers at once.
@@ -212,6 +219,11 @@ fn parsed(text: &str, kind: ListKind) -> crate::policy::pattern::PathPattern {
         Ok(PathEntry::Pattern(pattern)) => pattern,
         other => panic!("{text}: {other:?}"),
     }
+}
+
+/// How many times a race is tried: 300 times, or as often as the long tier says.
+pub(super) fn rounds() -> usize {
+    std::env::var("CCBOX_TEST_ROUNDS").map_or(300, |rounds| rounds.parse().unwrap())
 }
 
 /// A directory for one test, by the path the kernel calls it.
