@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::decide::{GitRules, Matcher, Root, Rule, RuleSet};
 use super::fold::NameRules;
+use super::reads::ReadPlan;
 use crate::policy::Origin;
 
 /// What a plan asks of the broker. A plan without write rules asks nothing: then there is no notifying filter and no
@@ -30,6 +31,8 @@ pub struct BrokerPlan {
     pub exceptions: Vec<Arc<dyn Matcher>>,
     /// The git preset; without it only what is mandatory in git directories is held.
     pub git: bool,
+    /// What names may not be read; `None` where opens for reading are nobody's affair.
+    pub reads: Option<ReadPlan>,
 }
 
 /// A covered tree.

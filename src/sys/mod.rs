@@ -6,6 +6,7 @@ pub mod bpf;
 #[cfg(test)]
 pub(crate) mod direct;
 pub mod fds;
+pub mod fifo;
 pub mod fuse;
 pub mod inherited;
 pub mod landlock;

@@ -33,6 +33,7 @@ use nix::unistd::Pid;
 use super::decide::RuleSet;
 use super::gitdir::{Above, Repositories};
 use super::plan::{BrokerPlan, components};
+use super::reads::ReadPlan;
 use crate::exit::Failure;
 use crate::sys::at;
 use areas::Areas;
@@ -94,6 +95,10 @@ pub enum Cause {
     Unsupported,
     /// The mount is read-only; the kernel has refused it.
     ReadOnly,
+    /// The read rule at this index of the plan.
+    Hidden(usize),
+    /// It is there on the host and not inside.
+    NotShown,
 }
 
 /// Why there is no supervisor.
@@ -182,6 +187,7 @@ impl Prepared {
             root: door.root,
             child: door.child,
             set: self.set,
+            reads: self.plan.reads.clone(),
             trees: self.trees,
             lock: RwLock::new(()),
             above: self.above,
@@ -215,6 +221,8 @@ struct Broker {
     root: OwnedFd,
     child: Pid,
     set: RuleSet,
+    /// What may not be read by name, where opens for reading trap.
+    reads: Option<ReadPlan>,
     areas: Areas,
     trees: Vec<TreePaths>,
     /// Shared by operations on entries, taken alone by those that move directories or depend on more than one entry.

@@ -45,6 +45,7 @@ fn writes(rules: Vec<NamedRule>) -> Writes {
         rules,
         exceptions: Vec::new(),
         git: true,
+        reads: None,
     }));
     of(plan)
 }

@@ -46,6 +46,7 @@ impl Turn<'_> {
             mode: u32::try_from(how.mode).map_err(|_| Errno::EINVAL)?,
             resolve: how.resolve,
             floor: false,
+            judged: self.judges(flags),
             modern: true,
         };
         let writes = flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) != 0;
@@ -94,6 +95,7 @@ impl Turn<'_> {
         if wish.has(libc::O_PATH) {
             return Ok(wish.give(object));
         }
+        self.readable(&object, &look, "read")?;
         if look.is(libc::S_IFLNK) {
             return Err(Errno::ELOOP.into());
         }

@@ -8,6 +8,7 @@ mod how;
 mod make;
 mod mode;
 mod open;
+mod read;
 mod remove;
 mod rename;
 mod state;
@@ -108,8 +109,8 @@ impl<'b> Turn<'b> {
     /// "Continue" can do no more than the floor allows: not true of modes, of truncation without write access, and of flags in memory.
     fn floor_decides(&self, call: Call) -> bool {
         match call {
-            Call::Open => open::floor_decides(self.int(1)),
-            Call::Openat => open::floor_decides(self.int(2)),
+            Call::Open => open::floor_decides(self.int(1)) && !self.judges(self.int(1)),
+            Call::Openat => open::floor_decides(self.int(2)) && !self.judges(self.int(2)),
             Call::Openat2
             | Call::Truncate
             | Call::Chmod
@@ -187,10 +188,10 @@ impl<'b> Turn<'b> {
             | Call::Fchdir
             | Call::Clone
             | Call::Unshare
-            | Call::Execve
-            | Call::Execveat
             | Call::Flock
             | Call::Fcntl => Ok(self.passing(call)),
+            Call::Execve => self.execute(CWD, self.arg(0), 0),
+            Call::Execveat => self.execute(self.int(0), self.arg(1), self.int(4)),
         }
     }
 

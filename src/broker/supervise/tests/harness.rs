@@ -57,6 +57,7 @@ impl Setup {
                 rules: Vec::new(),
                 exceptions: Vec::new(),
                 git: false,
+                reads: None,
             },
             staff: Staff::default(),
         }
@@ -121,6 +122,7 @@ impl Setup {
                 open_network: false,
                 landlock_abi: landlock_abi(),
                 broker: true,
+                reads: setup.plan.reads.is_some(),
             };
             let program = filter_program(options).unwrap();
             floor(&setup.plan);
