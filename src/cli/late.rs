@@ -1,6 +1,7 @@
 //! What the read floor makes unreadable: files that the host has made or replaced during the run in a directory above a hidden one
 //! (docs/adr/0008). Asked once, after a command has failed: whoever looks for the reason finds it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -13,9 +14,10 @@ const NAMED: usize = 3;
 /// One notice, if there is anything to say.
 pub(super) fn notice(plan: &Plan, since: SystemTime) -> Option<String> {
     let floor = &plan.read_floor;
-    let found: Vec<PathBuf> = floor
-        .above
-        .iter()
+    // In directories further up a file that is missing is hardly what failed.
+    let beside: BTreeSet<&Path> = floor.closed.iter().filter_map(|p| p.parent()).collect();
+    let found: Vec<PathBuf> = beside
+        .into_iter()
         .flat_map(|dir| {
             let host = check::host_path(plan, dir);
             host.into_iter().flat_map(move |host| {
@@ -35,7 +37,7 @@ pub(super) fn notice(plan: &Plan, since: SystemTime) -> Option<String> {
     }
     (!found.is_empty()).then(|| {
         format!(
-            "made or replaced on the host during this run, so not readable inside before the next one: {} (hidden files lie beside or below)",
+            "made or replaced on the host during this run, so not readable inside before the next one: {} (hidden files lie beside)",
             shown.join(", ")
         )
     })

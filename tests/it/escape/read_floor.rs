@@ -171,7 +171,7 @@ fn what_became_unreadable_is_named_after_a_failure() {
         assert_eq!(text, "FIRST");
         let stderr = String::from_utf8(output.stderr).unwrap();
         let line = format!(
-            "ccbox: notice: made or replaced on the host during this run, so not readable inside before the next one: `{}/conf/new` (hidden files lie beside or below)",
+            "ccbox: notice: made or replaced on the host during this run, so not readable inside before the next one: `{}/conf/new` (hidden files lie beside)",
             site.dir.path().display()
         );
         assert_eq!(stderr.lines().any(|l| l == line), told, "{stderr}");

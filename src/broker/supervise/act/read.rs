@@ -16,6 +16,7 @@ use std::path::Path;
 use nix::errno::Errno;
 
 use super::super::denial::Denied;
+use super::super::memory::Fd;
 use super::super::{Cause, Stop, magic, place};
 use super::open::{Wish, reopened};
 use super::{Outcome, Turn};
@@ -81,10 +82,7 @@ impl Turn<'_> {
     fn as_written(&self, dirfd: i32, path: &CString) -> Option<Vec<u8>> {
         let mut whole: Vec<u8> = Vec::new();
         if !path.to_bytes().starts_with(b"/") {
-            let base = self
-                .caller
-                .base(self.broker.root.as_fd(), dirfd, path)
-                .ok()?;
+            let base = self.caller.base(&self.broker.root, dirfd, path).ok()?;
             whole = place::path(base.as_fd()).ok()?;
         }
         let mut parts = place::components(&whole);
@@ -231,10 +229,10 @@ impl Turn<'_> {
     /// A program is opened by the kernel. A path that changes after this look is not noticed: what is executed is not shown, but it can be
     /// read out of the process it becomes.
     pub(super) fn execute(&self, dirfd: i32, path: u64, flags: i32) -> Result<Outcome, Stop> {
-        let named = |turn: &Self| -> Result<OwnedFd, Stop> {
+        let named = |turn: &Self| -> Result<Fd, Stop> {
             let path = turn.caller.text(path)?;
             if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-                return Ok(turn.caller.descriptor(dirfd)?);
+                return Ok(turn.caller.descriptor(dirfd)?.into());
             }
             let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
             turn.walk().object(dirfd, &path, follow)
@@ -244,7 +242,7 @@ impl Turn<'_> {
             let look = at::look(object.as_fd(), c"")?;
             self.readable(&object, &look, "execute")?;
         }
-        Ok(Outcome::Continue)
+        Ok(self.executes())
     }
 }
 
