@@ -7,7 +7,9 @@
 //! * it changes what later paths and modes mean (working directory, umask), so the supervisor must hear of it;
 //! * it fails where another process still holds a file open for writing, so the supervisor first lets go of what it handed out.
 //!
-//! What is not here and need not be: reads, `stat`, `ftruncate`, `fallocate`, `write` (the descriptor was opened through the
+//! Where names decide what may be read ([`READS`]), every open traps that gives more than a place.
+//!
+//! What is not here and need not be: reads of what is open, `stat`, `ftruncate`, `fallocate`, `write` (the descriptor was opened through the
 //! broker), `bind` and `connect` (Unix sockets are refused by number until they are decided by path), ownership, times and
 //! extended attributes (read-only mounts hold those of protected files that exist).
 //!
@@ -155,6 +157,7 @@ impl Call {
 const O_ACCMODE: u32 = 0o3;
 const O_CREAT: u32 = 0o100;
 const O_TRUNC: u32 = 0o1000;
+const O_PATH: u32 = 0o1000_0000;
 const F_OFD_SETLK: u32 = 37;
 const F_OFD_SETLKW: u32 = 38;
 const F_SETLEASE: u32 = 1024;
@@ -307,5 +310,30 @@ pub const TRAPS: &[Trap] = &[
                 value: F_SETLEASE,
             },
         ],
+    ),
+];
+
+/// Rows instead of those of [`TRAPS`] where reading is decided by name: every open but those with `O_PATH`, which read nothing.
+pub const READS: &[Trap] = &[
+    both(
+        Call::Openat,
+        "openat",
+        257,
+        56,
+        &[When::Masked {
+            arg: 2,
+            mask: O_PATH,
+            value: 0,
+        }],
+    ),
+    only_x86_64(
+        Call::Open,
+        "open",
+        2,
+        &[When::Masked {
+            arg: 1,
+            mask: O_PATH,
+            value: 0,
+        }],
     ),
 ];

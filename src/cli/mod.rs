@@ -16,6 +16,7 @@ mod explain;
 mod fixtures;
 mod init;
 mod known_hosts;
+mod late;
 mod launch;
 mod nested;
 pub mod pages;

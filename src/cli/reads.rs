@@ -82,7 +82,7 @@ impl Witness for Reads {
     }
 }
 
-fn hint(origin: &Origin, path: &Path) -> Option<String> {
+pub(super) fn hint(origin: &Origin, path: &Path) -> Option<String> {
     let place = place(origin);
     match &origin.layer {
         // A deeper entry wins, and so does one that names the very path (semantics 5).

@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::reads::entry;
+use super::reads::{self, entry};
 use crate::broker::decide::Rule;
 use crate::broker::git_paths;
 use crate::broker::plan::NamedRule;
+use crate::broker::reads::Hidden;
 use crate::broker::supervise::{Cause, Denial, Sink};
 use crate::host::{FsView, RealFs};
 use crate::plan::{self, Plan, place};
@@ -82,6 +83,20 @@ impl Writes {
             Cause::BareRepository => (plan::BARE_REPOSITORY.to_owned(), None),
             Cause::ShortName => (plan::SHORT_NAME.to_owned(), None),
             Cause::Unsupported => ("not carried out in a sandbox".to_owned(), None),
+            Cause::Hidden(index) => {
+                let reads = self.plan.broker.as_ref().and_then(|b| b.reads.as_ref());
+                match reads.and_then(|reads| reads.rules.get(*index)) {
+                    Some(rule) => (
+                        format!("{} ({})", rule.words, place(&rule.origin)),
+                        read_hint(&rule.names, &rule.origin, on_host),
+                    ),
+                    None => ("hidden".to_owned(), None),
+                }
+            }
+            Cause::NotShown => (
+                "it is not shown inside".to_owned(),
+                entry(on_host).map(|path| format!("[filesystem] allow_read = [{path}]")),
+            ),
             Cause::ReadOnly => {
                 let answer = plan::check::write(&self.plan, &RealFs, &denial.path);
                 let hint = plan::check::write_change(&self.plan, &denial.path)
@@ -161,7 +176,17 @@ fn action(asked: &str) -> &'static str {
         "link" => "file-link",
         "chmod" => "file-write-mode",
         "write" | "truncate" => "file-write-data",
+        "read" => "file-read-data",
+        "execute" => "process-exec",
         _ => "file-write",
+    }
+}
+
+/// A pattern is not lifted by anything (semantics 5).
+fn read_hint(names: &Hidden, origin: &Origin, on_host: &Path) -> Option<String> {
+    match names {
+        Hidden::Path { .. } => reads::hint(origin, on_host),
+        Hidden::Pattern(_) => removal("", origin),
     }
 }
 

@@ -18,7 +18,7 @@ use super::mandatory::Mandatory;
 use super::paths::{below, rest, within};
 use super::rules::Rules;
 use super::tree::{Node, Tree as Shape};
-use super::{PlanError, judge, names};
+use super::{PlanError, judge, names, reads};
 use crate::broker::fold::NameRules;
 use crate::broker::plan::{BrokerPlan, Tree};
 use crate::host::fs_view::Kind;
@@ -43,7 +43,7 @@ const WINDOWS: [&str; 10] = [
 /// Further ones that take `head` for `HEAD`.
 const FOLDING: [&str; 4] = ["hfs", "hfsplus", "apfs", "fuse.apfs"];
 
-/// The part of the broker; `None` where nothing of the host is writable by directory.
+/// The part of the broker; `None` where nothing of the host is writable by directory and reading is not its affair.
 pub(super) fn plan(
     ctx: Ctx<'_>,
     rules: (&Rules, &Rules),
@@ -51,7 +51,7 @@ pub(super) fn plan(
     shape: &Shape,
 ) -> Result<Option<BrokerPlan>, PlanError> {
     let mut trees = trees(ctx, shape)?;
-    if trees.is_empty() {
+    if trees.is_empty() && !reads::wanted(ctx) {
         return Ok(None);
     }
     if ctx.policy.fs.protect_git {
@@ -64,6 +64,7 @@ pub(super) fn plan(
         exceptions: names::exceptions(ctx),
         git: ctx.policy.fs.protect_git,
         lock_dir: caches::state_can_be_kept(ctx).then(|| ctx.host.state_dir.join("runs")),
+        reads: None,
         trees,
         exempt,
         served,

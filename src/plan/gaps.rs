@@ -219,17 +219,25 @@ fn writable_host(tree: &Tree) -> bool {
 /// Patterns somebody asked for are held by the broker or not at all.
 fn patterns(ctx: Ctx<'_>, tree: &Tree, why: &str) -> Option<PlanError> {
     let fs = &ctx.policy.fs;
+    if fs.trace {
+        return Some(PlanError {
+            message: format!("`--trace` needs the creation broker, which cannot work here: {why}"),
+            hint: Some("leave it out".to_owned()),
+        });
+    }
     let lists = [
         ("protected_paths", &fs.protected),
         ("deny_write", &fs.deny_write),
+        ("deny_read", &fs.deny_read),
     ];
     let asked = lists.iter().flat_map(|(key, list)| {
         list.iter()
             .filter(|e| is_asked_for(&e.origin))
             .map(move |e| (*key, e))
     });
+    let written = writable_host(tree);
     let (key, entry) = asked
-        .filter(|_| writable_host(tree))
+        .filter(|(key, _)| written || *key == "deny_read")
         .find(|(_, e)| e.value.exact().is_none())?;
     let PathEntry::Pattern(pattern) = &entry.value else {
         return None;

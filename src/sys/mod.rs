@@ -7,6 +7,7 @@ pub mod counter;
 #[cfg(test)]
 pub(crate) mod direct;
 pub mod fds;
+pub mod fifo;
 pub mod fuse;
 pub mod inherited;
 pub mod landlock;

@@ -252,15 +252,72 @@ impl<'b> Caller<'b> {
 
     /// One of its descriptors was opened with `O_PATH`, so that only some calls take it.
     pub(super) fn is_path_only(&self, number: i32) -> Result<bool, Errno> {
+        Ok(self.flags(number)? & i64::from(libc::O_PATH) != 0)
+    }
+
+    /// The flags one of its descriptors was opened with.
+    fn flags(&self, number: i32) -> Result<i64, Errno> {
         let path = format!("/proc/{}/fdinfo/{number}", self.tid);
         let info = std::fs::read_to_string(path).map_err(|_| Errno::EBADF)?;
         self.verify()?;
-        let flags = info
-            .lines()
+        info.lines()
             .find_map(|line| line.strip_prefix("flags:"))
             .and_then(|octal| i64::from_str_radix(octal.trim(), 8).ok())
-            .ok_or(Errno::EBADF)?;
-        Ok(flags & i64::from(libc::O_PATH) != 0)
+            .ok_or(Errno::EBADF)
+    }
+
+    /// Some descriptor of its process leads to this object and was opened for writing.
+    pub(super) fn holds_for_writing(&self, look: &at::Look) -> Result<bool, Errno> {
+        let all = std::fs::read_dir(format!("/proc/{}/fd", self.tid)).map_err(|_| Errno::EPERM)?;
+        for entry in all.flatten() {
+            let Some(number) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
+                continue;
+            };
+            let same = self
+                .descriptor(number)
+                .and_then(|object| at::look(object.as_fd(), c""))
+                .is_ok_and(|found| found.same(look));
+            let writes = |flags: i64| {
+                let access = flags & i64::from(libc::O_ACCMODE);
+                access != i64::from(libc::O_RDONLY) && flags & i64::from(libc::O_PATH) == 0
+            };
+            if same && self.flags(number).is_ok_and(writes) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What `/dev/tty` is to the caller: `None` where it is what it is to this process. ENXIO where it has none.
+    pub(super) fn terminal(&self) -> Result<Option<OwnedFd>, Errno> {
+        let of = |tid: &str| -> Result<(i64, i64), Errno> {
+            let stat = std::fs::read(format!("/proc/{tid}/stat")).map_err(|_| Errno::ESRCH)?;
+            session(&stat).ok_or(Errno::ENXIO)
+        };
+        let (own, _) = of("self")?;
+        let (its, terminal) = of(&self.tid.to_string())?;
+        self.verify()?;
+        if terminal == 0 {
+            return Err(Errno::ENXIO);
+        }
+        if own == its {
+            return Ok(None);
+        }
+        // A session of its own: the terminal is among its descriptors, or nobody here knows it.
+        let all = std::fs::read_dir(format!("/proc/{}/fd", self.tid)).map_err(|_| Errno::EPERM)?;
+        all.flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter_map(|number| self.descriptor(number).ok())
+            .find(|object| {
+                at::look(object.as_fd(), c"").is_ok_and(|look| {
+                    let (major, minor) = look.node;
+                    // MKDEV of the kernel's new_encode_dev().
+                    let device = minor & 0xff | major << 8 | (minor & !0xff) << 12;
+                    look.is(libc::S_IFCHR) && i64::from(device) == terminal
+                })
+            })
+            .map(Some)
+            .ok_or(Errno::ENXIO)
     }
 
     /// Numbers and umask.
@@ -300,6 +357,15 @@ impl<'b> Caller<'b> {
             self.directory(dirfd)
         }
     }
+}
+
+/// Session and terminal of `/proc/PID/stat` (proc_pid_stat(5)).
+fn session(stat: &[u8]) -> Option<(i64, i64)> {
+    // The name in parentheses may hold anything.
+    let end = stat.iter().rposition(|&b| b == b')')?;
+    let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
+    let mut fields = rest.split_whitespace().skip(3);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
 /// How a read of memory ended.

@@ -38,6 +38,7 @@ use nix::unistd::Pid;
 use super::decide::RuleSet;
 use super::gitdir::{Above, Repositories};
 use super::plan::{BrokerPlan, components};
+use super::reads::ReadPlan;
 use crate::exit::Failure;
 use crate::sys::at;
 use areas::Areas;
@@ -105,6 +106,10 @@ pub enum Cause {
     Unsupported,
     /// The mount is read-only; the kernel has refused it.
     ReadOnly,
+    /// The read rule at this index of the plan.
+    Hidden(usize),
+    /// It is there on the host and not inside.
+    NotShown,
 }
 
 /// Why there is no supervisor.
@@ -212,6 +217,7 @@ impl Prepared {
             root: Fd::new(door.root),
             child: door.child,
             set: self.set,
+            reads: self.plan.reads.clone(),
             trees: self.trees,
             lock: self.lock,
             directories: self.directories,
@@ -247,6 +253,8 @@ struct Broker {
     root: Fd,
     child: Pid,
     set: RuleSet,
+    /// What may not be read by name, where opens for reading trap.
+    reads: Option<ReadPlan>,
     areas: Areas,
     trees: Vec<TreePaths>,
     /// Shared by operations on entries, taken alone by those that move directories or depend on more than one entry.

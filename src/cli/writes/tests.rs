@@ -46,6 +46,7 @@ fn writes(rules: Vec<NamedRule>) -> Writes {
         exceptions: Vec::new(),
         git: true,
         lock_dir: None,
+        reads: None,
     }));
     of(plan)
 }

@@ -2,11 +2,14 @@
 
 mod floor;
 mod kernel;
+mod trapped;
 
 use libc::{c_int, c_long};
 use proptest::prelude::*;
 
 use sha2::{Digest, Sha256};
+
+use trapped::{reads, traps};
 
 use super::{Arch, FilterOptions, filter_program, filter_program_for, refused_calls};
 use crate::broker::calls::TRAPS;
@@ -19,6 +22,7 @@ const CLOSED: FilterOptions = FilterOptions {
     open_network: false,
     landlock_abi: 7,
     broker: false,
+    reads: false,
 };
 const UNIX: FilterOptions = FilterOptions {
     unix_sockets: true,
@@ -32,7 +36,11 @@ const BROKER_UNIX: FilterOptions = FilterOptions {
     broker: true,
     ..UNIX
 };
-const ALL: [FilterOptions; 4] = [CLOSED, UNIX, BROKER, BROKER_UNIX];
+const BROKER_READS: FilterOptions = FilterOptions {
+    reads: true,
+    ..BROKER
+};
+const ALL: [FilterOptions; 5] = [CLOSED, UNIX, BROKER, BROKER_UNIX, BROKER_READS];
 
 /// Numbers of the calls the design names, copied from the kernel's headers (asm/unistd_64.h, asm-generic/unistd.h).
 const CALLS: &[(&str, c_long, c_long)] = &[
@@ -119,38 +127,14 @@ fn expected(options: FilterOptions, arch: Arch, nr: u32, args: [u64; 6]) -> c_in
         return libc::ENOSYS;
     }
     let base = refused(options, arch, nr, args);
-    if base == 0 && options.broker && traps(arch, nr, args) {
+    let trapped = match reads(arch, nr, args) {
+        Some(trapped) if options.reads => trapped,
+        _ => traps(arch, nr, args),
+    };
+    if base == 0 && options.broker && trapped {
         return NOTIFIED;
     }
     base
-}
-
-/// The trapped calls, from the words of the design (linux-engine.md §5, linux-engine-2.md §1 and §7) and the kernel's headers.
-fn traps(arch: Arch, nr: u32, args: [u64; 6]) -> bool {
-    #[allow(clippy::cast_possible_truncation)]
-    let int = |i: usize| args[i] as u32;
-    let writes = |flags: u32| flags & (3 | 0o100 | 0o1000) != 0;
-    let splits = |flags: u32| (flags & 0x200 != 0) != (flags & 0x1_0000 != 0);
-    let always: &[u32] = match arch {
-        Arch::X86_64 => &[
-            59, 76, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90, 91, 95, 133, 258, 259, 263, 264, 265,
-            266, 268, 316, 322, 437, 452,
-        ],
-        Arch::Aarch64 => &[
-            33, 34, 35, 36, 37, 38, 45, 49, 50, 52, 53, 166, 221, 276, 281, 437, 452,
-        ],
-    };
-    let (open, openat, clone, unshare, flock, fcntl) = match arch {
-        Arch::X86_64 => (Some(2), 257, 56, 272, 73, 72),
-        Arch::Aarch64 => (None, 56, 220, 97, 32, 25),
-    };
-    always.contains(&nr)
-        || Some(nr) == open && writes(int(1))
-        || nr == openat && writes(int(2))
-        || nr == clone && splits(int(0))
-        || nr == unshare && int(0) & 0x200 != 0
-        || nr == flock && int(1) & 3 != 0
-        || nr == fcntl && [37, 38, 1024].contains(&int(1))
 }
 
 /// What is refused or allowed before anybody is asked.
@@ -394,6 +378,7 @@ fn flags_of_open() {
         (Arch::Aarch64, &[(56, 2)]),
     ] {
         let program = filter_program_for(BROKER, arch).unwrap();
+        let reading = filter_program_for(BROKER_READS, arch).unwrap();
         for set in 0u32..1 << BITS.len() {
             let flags = BITS
                 .iter()
@@ -404,6 +389,7 @@ fn flags_of_open() {
                 let mut args = [0; 6];
                 args[arg] = flags;
                 check(BROKER, arch, &program, nr, args);
+                check(BROKER_READS, arch, &reading, nr, args);
             }
         }
     }
@@ -494,6 +480,7 @@ fn open_network_needs_scoped_abstract_sockets() {
         open_network,
         landlock_abi,
         broker: false,
+        reads: false,
     };
     for (open, abi, allowed) in [
         (true, 0, false),

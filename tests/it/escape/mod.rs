@@ -31,6 +31,7 @@ mod path_sockets;
 mod proc_sys;
 mod read_covers;
 mod read_floor;
+mod read_patterns;
 mod reopen;
 mod set_user_id;
 mod signals;

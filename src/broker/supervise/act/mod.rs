@@ -9,6 +9,7 @@ mod make;
 mod mode;
 mod open;
 mod quick;
+mod read;
 mod remove;
 mod rename;
 mod state;
@@ -109,8 +110,8 @@ impl<'b> Turn<'b> {
     /// "Continue" can do no more than the floor allows: not true of modes, of truncation without write access, and of flags in memory.
     fn floor_decides(&self, call: Call) -> bool {
         match call {
-            Call::Open => open::floor_decides(self.int(1)),
-            Call::Openat => open::floor_decides(self.int(2)),
+            Call::Open => open::floor_decides(self.int(1)) && !self.judges(self.int(1)),
+            Call::Openat => open::floor_decides(self.int(2)) && !self.judges(self.int(2)),
             Call::Openat2
             | Call::Truncate
             | Call::Chmod
@@ -186,7 +187,8 @@ impl<'b> Turn<'b> {
             Call::Umask => Ok(self.changes_umask()),
             Call::Chdir | Call::Fchdir => Ok(self.goes_elsewhere()),
             Call::Clone | Call::Unshare => Ok(self.splits_or_shares()),
-            Call::Execve | Call::Execveat => Ok(self.executes()),
+            Call::Execve => self.execute(CWD, self.arg(0), 0),
+            Call::Execveat => self.execute(self.int(0), self.arg(1), self.int(4)),
             Call::Flock | Call::Fcntl => Ok(Outcome::Continue),
         }
     }

@@ -58,6 +58,7 @@ impl Setup {
                 exceptions: Vec::new(),
                 git: false,
                 lock_dir: None,
+                reads: None,
             },
             staff: Staff::default(),
         }
@@ -128,6 +129,7 @@ impl Setup {
                 open_network: false,
                 landlock_abi: landlock_abi(),
                 broker: true,
+                reads: setup.plan.reads.is_some(),
             };
             let program = filter_program(options).unwrap();
             floor(&setup.plan);
