@@ -10,6 +10,7 @@ mod caller;
 mod crew;
 mod denial;
 mod judge;
+mod listening;
 mod magic;
 mod pending;
 mod place;
@@ -22,6 +23,7 @@ mod workers;
 
 use std::ffi::CString;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -58,13 +60,41 @@ pub struct Door {
 pub trait Sink: Send + Sync {
     /// Called once a refused call, from a worker that holds no lock. Must not block.
     fn denied(&self, denial: Denial);
+
+    /// Called once a connection cannot be made that could be made outside. The same holds.
+    fn unreached(&self, _unreached: Unreached) {}
+
+    /// Some programs are not executed, so that those that are asked for are worth a look.
+    fn closes_programs(&self) -> bool {
+        false
+    }
+
+    /// A program at this path inside is not executed.
+    fn closes_program(&self, _path: &Path) -> bool {
+        false
+    }
+}
+
+/// Somebody who cannot be reached from inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreached {
+    /// Whom the child wanted to talk to. A loopback address: of the host, where somebody listens.
+    pub to: SocketAddr,
+    /// By UDP, not by TCP.
+    pub datagrams: bool,
+    /// Nothing was to be sent yet, and often nothing will be.
+    pub asks: bool,
+    /// The process, by its pid here.
+    pub pid: i32,
+    /// Its name.
+    pub program: String,
 }
 
 /// One refused call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     /// What was asked: create, write, rename (away), rename-to, move (a directory, refused for what is in it), link, unlink, rmdir, mkdir,
-    /// chmod, symlink, mknod, truncate.
+    /// chmod, symlink, mknod, truncate, exec.
     pub action: &'static str,
     /// Of what: absolute, as the child sees it.
     pub path: PathBuf,
@@ -95,6 +125,8 @@ pub enum Cause {
     Unsupported,
     /// The mount is read-only; the kernel has refused it.
     ReadOnly,
+    /// Programs there are not executed ([`Sink::closes_program`]); the kernel has refused it.
+    Program,
 }
 
 /// Why there is no supervisor.

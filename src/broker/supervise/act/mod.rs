@@ -4,6 +4,8 @@
 //! directory and a name; find the area. Not covered: the kernel goes on and the floor decides, where the floor governs it. Covered: take
 //! the lock, find the path the directory has now, decide, act on the descriptor, and answer with the kernel's own errno.
 
+mod connect;
+mod exec;
 mod how;
 mod make;
 mod mode;
@@ -139,7 +141,9 @@ impl<'b> Turn<'b> {
             | Call::Execve
             | Call::Execveat
             | Call::Flock
-            | Call::Fcntl => true,
+            | Call::Fcntl
+            | Call::Connect
+            | Call::Sendto => true,
         }
     }
 
@@ -182,13 +186,21 @@ impl<'b> Turn<'b> {
             Call::Fchmodat => self.chmod(self.int(0), self.arg(1), self.int(2), 0),
             Call::Fchmodat2 => self.chmod(self.int(0), self.arg(1), self.int(2), self.int(3)),
             Call::Fchmod => self.fchmod(self.int(0), self.int(1)),
+            Call::Connect => Ok(self.connect(self.int(0), self.arg(1), self.int(2))),
+            Call::Sendto => Ok(self.send_to(self.int(0), self.arg(4), self.int(5))),
+            Call::Execve => {
+                self.tell_exec(CWD, self.arg(0), 0);
+                Ok(self.passing(call))
+            }
+            Call::Execveat => {
+                self.tell_exec(self.int(0), self.arg(1), self.int(4));
+                Ok(self.passing(call))
+            }
             Call::Umask
             | Call::Chdir
             | Call::Fchdir
             | Call::Clone
             | Call::Unshare
-            | Call::Execve
-            | Call::Execveat
             | Call::Flock
             | Call::Fcntl => Ok(self.passing(call)),
         }
