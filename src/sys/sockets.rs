@@ -1,6 +1,6 @@
-//! Sockets of another process.
+//! What a socket is.
 
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 
 use nix::errno::Errno;
 
@@ -13,23 +13,6 @@ pub struct Kind {
     pub form: i32,
     /// `IPPROTO_TCP`, …
     pub protocol: i32,
-}
-
-/// A copy of a descriptor of the process `pid` (pidfd_open(2), Linux 5.3; pidfd_getfd(2), 5.6). It is the same open file.
-pub fn of_process(pid: i32, number: i32) -> Result<OwnedFd, Errno> {
-    // SAFETY: pidfd_open takes two integers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let process = owned(fd)?;
-    // SAFETY: pidfd_getfd takes three integers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
-    owned(fd)
-}
-
-fn owned(fd: libc::c_long) -> Result<OwnedFd, Errno> {
-    let fd = Errno::result(fd)?;
-    let fd = i32::try_from(fd).map_err(|_| Errno::EBADF)?;
-    // SAFETY: the call has just returned this descriptor, so it is open and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// The kind of a socket (socket(7)); ENOTSOCK where it is none.
@@ -79,11 +62,7 @@ mod tests {
             kind(&udp),
             Ok(wanted(libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDP))
         );
-        let me = i32::try_from(std::process::id()).unwrap();
-        let copy = of_process(me, tcp.as_raw_fd()).unwrap();
-        assert_eq!(kind(&copy), kind(&tcp));
         let file = std::fs::File::open("/dev/null").unwrap();
         assert_eq!(kind(&file), Err(Errno::ENOTSOCK));
-        assert_eq!(of_process(me, 1_000_000).unwrap_err(), Errno::EBADF);
     }
 }

@@ -7,14 +7,14 @@
 //! route, one to a port of this machine where nobody listens.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::sys::socket::{SockaddrStorage, getpeername};
-use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::super::{Unreached, listening};
 use super::{Outcome, Turn};
-use crate::sys::sockets;
+use crate::sys::{sockets, task};
 
 /// Sizes of `struct sockaddr_in` and of the shortest `struct sockaddr_in6` the kernel takes (SIN6_LEN_RFC2133).
 const V4: usize = 16;
@@ -47,11 +47,14 @@ impl Turn<'_> {
             return Ok(());
         };
         let process = self.caller.status()?.tgid;
-        let socket = sockets::of_process(process, number)?;
-        let Some(datagrams) = takes(&socket, to, sends)? else {
+        let holder = task::open_process(process)?;
+        let socket = task::copy_descriptor(holder.as_fd(), number)?;
+        let datagrams = takes(&socket, to, sends)?;
+        // The child's own close shall be the last one.
+        drop(socket);
+        let Some(datagrams) = datagrams else {
             return Ok(());
         };
-        drop(socket);
         let inside = self.caller.tid.to_string();
         if listening::at(&inside, to, datagrams) {
             return Ok(());

@@ -5,6 +5,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use nix::errno::Errno;
 
@@ -34,7 +35,7 @@ impl Turn<'_> {
     fn closed_program(&self, dirfd: i32, path: u64, flags: i32) -> Result<Option<Denied>, Stop> {
         let path = self.caller.text(path)?;
         let object = if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-            self.caller.base(self.broker.root.as_fd(), dirfd, c"")?
+            Arc::new(self.caller.descriptor(dirfd)?)
         } else {
             let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
             self.walk().object(dirfd, &path, follow)?

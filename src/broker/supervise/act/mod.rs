@@ -10,6 +10,7 @@ mod how;
 mod make;
 mod mode;
 mod open;
+mod quick;
 mod remove;
 mod rename;
 mod state;
@@ -186,23 +187,20 @@ impl<'b> Turn<'b> {
             Call::Fchmodat => self.chmod(self.int(0), self.arg(1), self.int(2), 0),
             Call::Fchmodat2 => self.chmod(self.int(0), self.arg(1), self.int(2), self.int(3)),
             Call::Fchmod => self.fchmod(self.int(0), self.int(1)),
-            Call::Connect => Ok(self.connect(self.int(0), self.arg(1), self.int(2))),
-            Call::Sendto => Ok(self.send_to(self.int(0), self.arg(4), self.int(5))),
+            Call::Umask => Ok(self.changes_umask()),
+            Call::Chdir | Call::Fchdir => Ok(self.goes_elsewhere()),
+            Call::Clone | Call::Unshare => Ok(self.splits_or_shares()),
             Call::Execve => {
                 self.tell_exec(CWD, self.arg(0), 0);
-                Ok(self.passing(call))
+                Ok(self.executes())
             }
             Call::Execveat => {
                 self.tell_exec(self.int(0), self.arg(1), self.int(4));
-                Ok(self.passing(call))
+                Ok(self.executes())
             }
-            Call::Umask
-            | Call::Chdir
-            | Call::Fchdir
-            | Call::Clone
-            | Call::Unshare
-            | Call::Flock
-            | Call::Fcntl => Ok(self.passing(call)),
+            Call::Flock | Call::Fcntl => Ok(Outcome::Continue),
+            Call::Connect => Ok(self.connect(self.int(0), self.arg(1), self.int(2))),
+            Call::Sendto => Ok(self.send_to(self.int(0), self.arg(4), self.int(5))),
         }
     }
 
