@@ -1,7 +1,7 @@
-//! Who listens on a port: for the question whether it is the sandbox that makes a connection fail.
+//! Whether anybody inside takes a connection: for the question whether it is the sandbox that makes it fail.
 //!
-//! Read from procfs, as proc_pid_net(5) has it. The kernel lists listening sockets before all others, so the first line that is none
-//! ends the search, however many connections there are.
+//! Read from procfs (proc_pid_net(5)), which takes the kernel a millisecond or two, so it is asked last. The routes are asked for once: the
+//! command cannot make any, having no capability.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -10,6 +10,49 @@ use std::net::{IpAddr, SocketAddr};
 /// TCP_LISTEN of include/net/tcp_states.h; a UDP socket that is not connected is TCP_CLOSE.
 const LISTENS: &str = "0A";
 const BOUND: &str = "07";
+
+/// Which families have a route to anywhere but the loopback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Routes {
+    v4: bool,
+    v6: bool,
+}
+
+impl Routes {
+    /// Those of a thread's network namespace. What cannot be read may be there.
+    pub(super) fn of(tid: i32) -> Self {
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/{tid}/net/{name}"));
+        Self {
+            v4: read("fib_trie").map_or(true, |text| routes_v4(&text)),
+            // Without IPv6 there is no table, and no route.
+            v6: read("ipv6_route").is_ok_and(|text| routes_v6(&text)),
+        }
+    }
+
+    pub(super) fn lead_to(self, to: SocketAddr) -> bool {
+        if to.is_ipv4() { self.v4 } else { self.v6 }
+    }
+}
+
+/// `|-- 127.0.0.1`: a leaf of the tree of routes.
+fn routes_v4(table: &str) -> bool {
+    let leaves = table.lines().filter_map(|l| l.trim().strip_prefix("|-- "));
+    leaves.into_iter().any(|leaf| !leaf.starts_with("127."))
+}
+
+/// Destination first, flags last but one. RTF_REJECT (linux/route.h) is no route.
+fn routes_v6(table: &str) -> bool {
+    const REJECT: u32 = 0x200;
+    const LOOPBACK: &str = "00000000000000000000000000000001";
+    table.lines().any(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (Some(to), Some(flags)) = (words.first(), words.iter().rev().nth(1)) else {
+            return true;
+        };
+        let rejects = u32::from_str_radix(flags, 16).is_ok_and(|flags| flags & REJECT != 0);
+        *to != LOOPBACK && !rejects
+    })
+}
 
 /// Whether a socket in the network namespace of process `of` (`self`, or a number) takes what is sent to `to`.
 pub(super) fn at(of: &str, to: SocketAddr, datagrams: bool) -> bool {
@@ -81,6 +124,26 @@ fn octets(ip: IpAddr) -> Vec<u8> {
 mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    #[test]
+    fn a_namespace_of_its_own_has_no_route() {
+        // As a new network namespace of Linux 6.18 has them once `lo` is up.
+        let v4 = "Main:\n  +-- 0.0.0.0/0 2 0 2\n     +-- 127.0.0.0/8 2 0 2\n        +-- 127.0.0.0/31 1 0 0\n           |-- 127.0.0.0\n\
+                  \x20             /8 host LOCAL\n           |-- 127.0.0.1\n              /32 host LOCAL\n        |-- 127.255.255.255\n";
+        assert!(!routes_v4(v4));
+        assert!(routes_v4(&format!(
+            "{v4}     |-- 0.0.0.0\n        /0 host LOCAL\n"
+        )));
+        let own = "00000000000000000000000000000001 80 00000000000000000000000000000000 00 \
+                   00000000000000000000000000000000 00000000 00000002 00000000 80200001       lo\n";
+        let none = "00000000000000000000000000000000 00 00000000000000000000000000000000 00 \
+                    00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo\n";
+        assert!(!routes_v6(&format!("{own}{none}")));
+        let all = none.replace("00200200", "80200001");
+        assert!(routes_v6(&format!("{own}{none}{all}")));
+        // This process is somewhere, and can say so.
+        let _ = Routes::of(i32::try_from(std::process::id()).unwrap());
+    }
 
     #[test]
     fn listeners_are_found_and_connections_are_none() {

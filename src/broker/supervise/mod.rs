@@ -31,7 +31,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
@@ -46,6 +46,7 @@ use caller::Caller;
 use crew::Crew;
 use denial::Denied;
 use epoch::Epoch;
+use listening::Routes;
 use memory::Fd;
 use processes::Processes;
 use resolve::Walk;
@@ -229,6 +230,7 @@ impl Prepared {
             above: self.above,
             repositories: Repositories::default(),
             protected_links: self.protected_links,
+            routes: OnceLock::new(),
             sink: self.sink,
         };
         workers::start(broker, self.staff, self.crew)
@@ -270,6 +272,8 @@ struct Broker {
     /// Which repositories were made in this run.
     repositories: Repositories,
     protected_links: bool,
+    /// Of the sandbox's network namespace.
+    routes: OnceLock<Routes>,
     sink: Arc<dyn Sink>,
 }
 

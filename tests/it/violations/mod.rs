@@ -6,6 +6,7 @@
 
 mod connects;
 mod execs;
+mod storm;
 
 use std::process::{Command, Stdio};
 

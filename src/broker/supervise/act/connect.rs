@@ -12,7 +12,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use nix::errno::Errno;
 use nix::sys::socket::{SockaddrStorage, getpeername};
 
-use super::super::{Unreached, listening};
+use super::super::Unreached;
+use super::super::listening::{self, Routes};
 use super::{Outcome, Turn};
 use crate::sys::{sockets, task};
 
@@ -55,29 +56,33 @@ impl Turn<'_> {
         let Some(datagrams) = datagrams else {
             return Ok(());
         };
-        let inside = self.caller.tid.to_string();
-        if listening::at(&inside, to, datagrams) {
-            return Ok(());
-        }
-        let own = to.ip().is_loopback();
-        let outside = if own {
+        let outside = if to.ip().is_loopback() {
             // A datagram goes nowhere, too, but only whoever waits for an answer fails.
-            (!datagrams || to.port() == DOMAIN) && listening::at("self", to, datagrams)
+            (!datagrams || to.port() == DOMAIN) && sockets::listens(to, datagrams)?
         } else {
             is_routed(to)
         };
-        self.caller.verify()?;
-        if outside {
-            self.broker.sink.unreached(Unreached {
-                to,
-                datagrams,
-                // A connected socket for datagrams has sent nothing yet; getaddrinfo(3) connects some to sort what it found.
-                asks: datagrams && !sends && to.port() != DOMAIN,
-                pid: process,
-                program: self.caller.program(),
-            });
+        if !outside || self.is_taken(to, datagrams) {
+            return Ok(());
         }
+        self.caller.verify()?;
+        self.broker.sink.unreached(Unreached {
+            to,
+            datagrams,
+            // A connected socket for datagrams has sent nothing yet; getaddrinfo(3) connects some to sort what it found.
+            asks: datagrams && !sends && to.port() != DOMAIN,
+            pid: process,
+            program: self.caller.program(),
+        });
         Ok(())
+    }
+
+    /// Somebody inside takes it.
+    fn is_taken(&self, to: SocketAddr, datagrams: bool) -> bool {
+        let tid = self.caller.tid;
+        let routes = self.broker.routes.get_or_init(|| Routes::of(tid));
+        (to.ip().is_loopback() || routes.lead_to(to))
+            && listening::at(&tid.to_string(), to, datagrams)
     }
 }
 
