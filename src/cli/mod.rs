@@ -5,6 +5,7 @@ mod caches;
 mod check;
 mod child_env;
 mod connect;
+mod connects;
 mod context;
 mod diagnose;
 mod ending;

@@ -20,6 +20,7 @@ pub mod prctl;
 pub mod process;
 pub mod seccomp;
 pub mod signals;
+pub mod sockets;
 pub mod splice;
 pub mod task;
 pub mod title;

@@ -12,6 +12,7 @@ mod denial;
 mod epoch;
 mod handouts;
 mod judge;
+mod listening;
 mod lock;
 mod magic;
 mod memory;
@@ -27,10 +28,11 @@ mod workers;
 
 use std::ffi::CString;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
@@ -46,6 +48,7 @@ use caller::Caller;
 use crew::Crew;
 use denial::Denied;
 use epoch::Epoch;
+use listening::Routes;
 use lock::Lock;
 pub use lock::Quiet;
 use memory::Fd;
@@ -69,13 +72,41 @@ pub struct Door {
 pub trait Sink: Send + Sync {
     /// Called once a refused call, from a worker that holds no lock. Must not block.
     fn denied(&self, denial: Denial);
+
+    /// Called once a connection cannot be made that could be made outside. The same holds.
+    fn unreached(&self, _unreached: Unreached) {}
+
+    /// Some programs are not executed, so that those that are asked for are worth a look.
+    fn closes_programs(&self) -> bool {
+        false
+    }
+
+    /// A program at this path inside is not executed.
+    fn closes_program(&self, _path: &Path) -> bool {
+        false
+    }
+}
+
+/// Somebody who cannot be reached from inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreached {
+    /// Whom the child wanted to talk to. A loopback address: of the host, where somebody listens.
+    pub to: SocketAddr,
+    /// By UDP, not by TCP.
+    pub datagrams: bool,
+    /// Nothing was to be sent yet, and often nothing will be.
+    pub asks: bool,
+    /// The process, by its pid here.
+    pub pid: i32,
+    /// Its name.
+    pub program: String,
 }
 
 /// One refused call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     /// What was asked: create, write, rename (away), rename-to, move (a directory, refused for what is in it), link, unlink, rmdir, mkdir,
-    /// chmod, symlink, mknod, truncate.
+    /// chmod, symlink, mknod, truncate, exec.
     pub action: &'static str,
     /// Of what: absolute, as the child sees it.
     pub path: PathBuf,
@@ -110,6 +141,8 @@ pub enum Cause {
     Hidden(usize),
     /// It is there on the host and not inside.
     NotShown,
+    /// Programs there are not executed ([`Sink::closes_program`]); the kernel has refused it.
+    Program,
 }
 
 /// Why there is no supervisor.
@@ -225,6 +258,7 @@ impl Prepared {
             above: self.above,
             repositories: Repositories::default(),
             protected_links: self.protected_links,
+            routes: OnceLock::new(),
             sink: self.sink,
         };
         workers::start(broker, self.staff, self.crew)
@@ -268,6 +302,8 @@ struct Broker {
     /// Which repositories were made in this run.
     repositories: Repositories,
     protected_links: bool,
+    /// Of the sandbox's network namespace.
+    routes: OnceLock<Routes>,
     sink: Arc<dyn Sink>,
 }
 

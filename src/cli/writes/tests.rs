@@ -195,6 +195,7 @@ fn operations_have_seatbelts_names() {
         ("rename-to", "file-write-create"),
         ("link", "file-link"),
         ("chmod", "file-write-mode"),
+        ("exec", "process-exec"),
     ] {
         assert_eq!(action(asked), wanted, "{asked}");
     }

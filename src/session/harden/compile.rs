@@ -72,14 +72,17 @@ fn actions(asm: &mut Assembler, options: FilterOptions, arch: Arch) -> BTreeMap<
         WITHOUT_UNIX
     };
     let extra = if options.broker { BROKER } else { PLAIN };
-    let traps = if options.broker { TRAPS } else { &[] };
+    // With the host's network a connection goes where it would go without a sandbox.
+    let traps = TRAPS
+        .iter()
+        .filter(|trap| options.broker && !(options.open_network && trap.is_network()));
     let reads = if options.broker && options.reads {
         READS
     } else {
         &[]
     };
     let mut actions = BTreeMap::new();
-    for trap in traps.iter().chain(reads) {
+    for trap in traps.chain(reads) {
         if let Some(number) = trapped_number(trap, arch) {
             let allow = verdict(asm, Verdict::Allow);
             actions.insert(number, trapped(asm, trap, allow));

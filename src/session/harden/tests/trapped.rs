@@ -30,6 +30,15 @@ pub(super) fn traps(arch: Arch, nr: u32, args: [u64; 6]) -> bool {
         || nr == fcntl && [37, 38, 1024].contains(&int(1))
 }
 
+/// connect, and sendto with an address.
+pub(super) fn connects(arch: Arch, nr: u32, args: [u64; 6]) -> bool {
+    let (connect, sendto) = match arch {
+        Arch::X86_64 => (42, 44),
+        Arch::Aarch64 => (203, 206),
+    };
+    nr == connect || nr == sendto && args[4] & 0xffff_ffff != 0
+}
+
 /// Of an open: it gives more than a place.
 pub(super) fn reads(arch: Arch, nr: u32, args: [u64; 6]) -> Option<bool> {
     let flags = match (arch, nr) {
