@@ -3,6 +3,7 @@
 //! A case is a few shell steps on the host around calls of ccbox: `$R` runs a command in `ws`, `$RH` where the step stands. They run
 //! as an ordinary user and as uid 0, because root is the normal user of a container.
 
+mod broker_absent;
 mod cleanup;
 mod config;
 mod container;
