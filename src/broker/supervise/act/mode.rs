@@ -28,7 +28,7 @@ impl Turn<'_> {
         }
         let path = self.caller.text(path)?;
         let object = if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-            self.caller.base(self.broker.root.as_fd(), dirfd, c"")?
+            self.caller.base(&self.broker.root, dirfd, c"")?
         } else {
             let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
             self.walk().object(dirfd, &path, follow)?
@@ -102,7 +102,7 @@ impl Turn<'_> {
             return Ok(Outcome::Value(0));
         };
         broker.locked(false, |alone| {
-            if let Some((site, name)) = broker.name_of(object, look, area)? {
+            if let Some((site, name)) = broker.name_of(&self.caller, object, look, area)? {
                 let asked = Asked {
                     action: change.what,
                     site: &site,

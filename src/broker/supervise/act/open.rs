@@ -15,7 +15,6 @@ use crate::broker::action::{Action, Kind};
 use crate::broker::decide::Verdict;
 use crate::broker::gitdir::Passed;
 use crate::sys::at::{self, How, Look};
-use crate::sys::task;
 
 /// What F_SETFL can change (SETFL_MASK of the kernel's fs/fcntl.c), but for the one flag that is taken back.
 const SETTABLE: i32 = libc::O_APPEND | libc::O_DIRECT | libc::O_NOATIME | libc::O_ASYNC;
@@ -116,6 +115,8 @@ impl Turn<'_> {
         };
         if unnamed {
             self.unnamed(&wish)
+        } else if let Some(outcome) = self.quick(&wish)? {
+            Ok(outcome)
         } else {
             self.named(&wish)
         }
@@ -131,7 +132,7 @@ impl Turn<'_> {
                     return self.never_a_file(wish, &spot);
                 }
             };
-            let (area, look) = self.broker.area(&spot.dir)?;
+            let (area, look) = self.broker.area(&self.caller, &spot.dir)?;
             let step = if let Some(area) = area.filter(|area| area.is_covered()) {
                 self.covered(wish, &spot, &name, area, &look)?
             } else {
@@ -213,7 +214,7 @@ impl Turn<'_> {
         let broker = self.broker;
         let alone = wish.creates() && Broker::is_completing(name.to_bytes());
         broker.locked(alone, |alone| {
-            let site = broker.site(&spot.dir, area)?;
+            let site = broker.site(&self.caller, &spot.dir, look, area)?;
             let found = find(&spot.dir, name)?;
             if let Some(found) = &found {
                 if found.mount != look.mount {
@@ -230,7 +231,7 @@ impl Turn<'_> {
                 return Ok(Step::Done(Outcome::Continue));
             }
             let umask = if wish.creates() {
-                self.caller.status()?.umask
+                self.caller.umask()?
             } else {
                 0
             };
@@ -240,7 +241,7 @@ impl Turn<'_> {
                 Checked::Give(file) => return Ok(Step::Done(wish.give(file))),
             };
             if wish.creates() {
-                task::set_umask(umask);
+                self.caller.memory.set_umask(umask);
             }
             let opened = attempt(wish, &spot.dir, name, made)?;
             // What was there before is not new, whoever opens it.
@@ -316,7 +317,7 @@ impl Turn<'_> {
             return Err(Errno::EISDIR.into());
         }
         broker.locked(false, |alone| {
-            if let Some((site, name)) = broker.name_of(object, &look, area)? {
+            if let Some((site, name)) = broker.name_of(&self.caller, object, &look, area)? {
                 let asked = Asked {
                     action: "write",
                     site: &site,
@@ -361,7 +362,7 @@ impl Turn<'_> {
             if !self.may_truncate(dir, &dir_look)? {
                 return Err(Errno::EACCES.into());
             }
-            task::set_umask(self.caller.status()?.umask);
+            self.caller.memory.set_umask(self.caller.umask()?);
             return attempt(wish, dir, name, Made::New);
         };
         let object = match at::open(spot.dir.as_fd(), name, how) {
@@ -387,7 +388,7 @@ pub(super) fn not_ours(wish: &Wish) -> Result<Outcome, Stop> {
 }
 
 /// Takes back what was added so as not to wait.
-fn opened(wish: &Wish, file: OwnedFd) -> Result<Outcome, Stop> {
+pub(super) fn opened(wish: &Wish, file: OwnedFd) -> Result<Outcome, Stop> {
     if !wish.has(libc::O_NONBLOCK) {
         at::set_flags(file.as_fd(), wish.flags & SETTABLE)?;
     }
