@@ -1,4 +1,5 @@
-//! Start-up: `ccbox run -- true` against an equivalent bare `bwrap` call, in pairs that take turns in going first.
+//! Start-up, in pairs that take turns in going first: `ccbox run -- true` against an equivalent bare `bwrap` call, and through
+//! bubblewrap with the creation broker against without it.
 //!
 //! `cargo bench --bench startup [-- --guard] [-- PAIRS]`
 #![allow(
@@ -19,6 +20,10 @@ use std::time::Instant;
 
 /// What ccbox may cost on top of bwrap.
 const BUDGET_MS: f64 = 3.0;
+/// What the broker may cost on top of a run without it.
+const BROKER_BUDGET_MS: f64 = 1.5;
+/// The workspace is the only place that can be written; in a read-only mode there is none, and so no broker.
+const SPEC: &str = "network_enabled = false\n[[bind_mounts]]\nhost_path = \"ws\"\n[filesystem]\nview = \"host\"\ncaches = \"none\"\n";
 
 fn time(command: &mut Command) -> f64 {
     let start = Instant::now();
@@ -38,6 +43,48 @@ fn clean(program: &str, home: &Path, dir: &Path) -> Command {
     command
 }
 
+/// Times both commands in turns and prints what they cost; answers how much more the first one costs, in ms.
+fn compare(pairs: usize, [first, second]: [(&str, &mut Command); 2]) -> f64 {
+    let ((ours_name, ours), (theirs_name, theirs)) = (first, second);
+    for _ in 0..10 {
+        time(ours);
+        time(theirs);
+    }
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    for n in 0..pairs {
+        if n % 2 == 0 {
+            a.push(time(ours));
+            b.push(time(theirs));
+        } else {
+            b.push(time(theirs));
+            a.push(time(ours));
+        }
+    }
+    let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
+    let (a, b, d) = (
+        common::Spread::of(&a),
+        common::Spread::of(&b),
+        common::Spread::of(&differences),
+    );
+    println!("{:<20}   min       p50", format!("{pairs} pairs"));
+    println!("{ours_name:<20}{:7.2}   {:7.2} ms", a.min, a.p50);
+    println!("{theirs_name:<20}{:7.2}   {:7.2} ms", b.min, b.p50);
+    println!(
+        "{:<20}{:7.2}   {:7.2} ms   (of the minima; median of the pairs)",
+        "difference",
+        a.min - b.min,
+        d.p50
+    );
+    println!(
+        "{:<20}{:7.2}   {:7.2}",
+        "ratio",
+        a.min / b.min,
+        a.p50 / b.p50
+    );
+    // Load on the machine moves the median of both; the minima are the quiet moments. One of them within is within.
+    d.p50.min(a.min - b.min)
+}
+
 fn main() -> ExitCode {
     let pairs = std::env::args().find_map(|a| a.parse().ok()).unwrap_or(300);
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -54,45 +101,50 @@ fn main() -> ExitCode {
             .split(' '),
     );
     bwrap.arg(&ws).arg(&ws).arg("true");
+    let over_bwrap = compare(
+        pairs,
+        [
+            ("ccbox run -- true", &mut ccbox),
+            ("bwrap … true", &mut bwrap),
+        ],
+    );
 
-    for _ in 0..10 {
-        time(&mut ccbox);
-        time(&mut bwrap);
+    let spec = |name: &str, top: &str, broker: bool| {
+        let path = place.path().join(name);
+        std::fs::write(&path, format!("{top}{SPEC}")).unwrap();
+        let call = |options: &[&str]| {
+            let mut command = clean(&binary, &home, &ws);
+            command
+                .args(["run", "--engine", "bwrap", "--spec"])
+                .arg(&path);
+            command.args(options).args(["--", "true"]);
+            command
+        };
+        // What is compared is what is meant.
+        let said = call(&["-v"]).output().unwrap();
+        let line = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(line.contains("fs=mounts+broker"), broker, "{line}");
+        call(&[])
+    };
+    let mut with = spec("with.toml", "", true);
+    let mut without = spec("without.toml", "mode = \"review\"\n", false);
+    println!();
+    let broker = compare(
+        pairs,
+        [
+            ("bwrap + broker", &mut with),
+            ("bwrap, no broker", &mut without),
+        ],
+    );
+
+    println!();
+    let verdicts = [
+        common::verdict("start-up over bwrap", over_bwrap, BUDGET_MS, "ms"),
+        common::verdict("the broker's start-up", broker, BROKER_BUDGET_MS, "ms"),
+    ];
+    if verdicts.iter().all(|v| *v == ExitCode::SUCCESS) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for n in 0..pairs {
-        if n % 2 == 0 {
-            ours.push(time(&mut ccbox));
-            theirs.push(time(&mut bwrap));
-        } else {
-            theirs.push(time(&mut bwrap));
-            ours.push(time(&mut ccbox));
-        }
-    }
-    let differences: Vec<f64> = ours.iter().zip(&theirs).map(|(a, b)| a - b).collect();
-    let (a, b, d) = (
-        common::Spread::of(&ours),
-        common::Spread::of(&theirs),
-        common::Spread::of(&differences),
-    );
-    println!("{pairs} pairs           min       p50");
-    println!("ccbox run -- true  {:7.2}   {:7.2} ms", a.min, a.p50);
-    println!("bwrap … true       {:7.2}   {:7.2} ms", b.min, b.p50);
-    println!(
-        "difference         {:7.2}   {:7.2} ms   (of the minima; median of the pairs)",
-        a.min - b.min,
-        d.p50
-    );
-    println!(
-        "ratio              {:7.2}   {:7.2}",
-        a.min / b.min,
-        a.p50 / b.p50
-    );
-    // Load on the machine moves the median of both; the minima are the quiet moments. One of them within is within.
-    common::verdict(
-        "start-up over bwrap",
-        d.p50.min(a.min - b.min),
-        BUDGET_MS,
-        "ms",
-    )
 }

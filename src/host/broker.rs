@@ -28,7 +28,7 @@ pub const LEAST_ABI: i32 = 2;
 pub(in crate::host) fn look(fs: &dyn FsView) -> BrokerHost {
     judge(
         crate::sys::landlock::abi(),
-        crate::sys::seccomp::has_notifications(),
+        crate::sys::seccomp::notifications().map_err(|e| e.raw_os_error()),
         yama(fs),
     )
 }
@@ -39,14 +39,21 @@ pub(super) fn yama(fs: &dyn FsView) -> Option<u8> {
     String::from_utf8_lossy(&text).trim().parse().ok()
 }
 
-/// Turns what was found into an answer.
+/// Turns what was found into an answer. `notifications` is refused with an errno.
 #[must_use]
-pub fn judge(landlock_abi: i32, notifications: bool, yama: Option<u8>) -> BrokerHost {
+pub fn judge(
+    landlock_abi: i32,
+    notifications: Result<(), Option<i32>>,
+    yama: Option<u8>,
+) -> BrokerHost {
     let why = if landlock_abi == 0 {
         "the kernel has no Landlock, or it is off (Linux 5.19 or later with `landlock` in the kernel parameter lsm=)"
     } else if landlock_abi < LEAST_ABI {
         "the kernel's Landlock cannot allow renames (ABI 2 is needed, Linux 5.19)"
-    } else if !notifications {
+    } else if notifications == Err(Some(libc::EBUSY)) {
+        // seccomp(2): one listener for all filters of a task.
+        "a filter over this process traps system calls already (a sandbox or a container's manager), and the kernel allows one such filter"
+    } else if notifications.is_err() {
         "the kernel has no seccomp user notification, or a container's filter refuses it"
     } else if yama == Some(3) {
         // ptrace(2): 3 forbids attaching to anybody, and with it reading a process' memory.
@@ -64,16 +71,18 @@ mod tests {
 
     #[test]
     fn every_missing_piece_is_named() {
-        assert_eq!(judge(2, true, None), BrokerHost::Works);
-        assert_eq!(judge(7, true, Some(2)), BrokerHost::Works);
+        assert_eq!(judge(2, Ok(()), None), BrokerHost::Works);
+        assert_eq!(judge(7, Ok(()), Some(2)), BrokerHost::Works);
         for (abi, notify, scope, word) in [
-            (0, true, None, "no Landlock"),
-            (1, true, None, "ABI 2"),
-            (7, false, None, "notification"),
-            (7, true, Some(3), "ptrace_scope"),
+            (0, Ok(()), None, "no Landlock"),
+            (1, Ok(()), None, "ABI 2"),
+            (7, Err(Some(libc::ENOSYS)), None, "notification"),
+            (7, Err(None), None, "notification"),
+            (7, Err(Some(libc::EBUSY)), None, "already"),
+            (7, Ok(()), Some(3), "ptrace_scope"),
         ] {
             let BrokerHost::Lacks(why) = judge(abi, notify, scope) else {
-                panic!("{abi} {notify} {scope:?}");
+                panic!("{abi} {notify:?} {scope:?}");
             };
             assert!(why.contains(word), "{why}");
         }

@@ -77,9 +77,33 @@ fn set(program: &Program, flags: libc::c_ulong) -> io::Result<libc::c_long> {
     Ok(installed)
 }
 
-/// The kernel hands system calls to a supervisor (seccomp_unotify(2)), and this process may use that.
+/// Whether the kernel hands system calls to a supervisor (seccomp_unotify(2)) and this process may use that.
+///
+/// # Errors
+/// EINVAL or ENOSYS where it does not; EBUSY where a filter over this process has a listener already: there is one for a whole
+/// chain of filters, and no way to see it but to ask for a second. Asked only where there is a filter, by a thread that ends with
+/// its answer.
 #[cfg(target_os = "linux")]
-pub fn has_notifications() -> bool {
+pub fn notifications() -> io::Result<()> {
+    if !has_notifications() {
+        return Err(io::Error::from_raw_os_error(libc::ENOSYS));
+    }
+    // SAFETY: PR_GET_SECCOMP takes no argument and reads and writes no memory.
+    let mode = unsafe { libc::prctl(libc::PR_GET_SECCOMP) };
+    if mode == 0 {
+        return Ok(());
+    }
+    let mut asm = super::bpf::Assembler::new();
+    let entry = asm.ret(libc::SECCOMP_RET_ALLOW);
+    let program = asm.finish(entry).map_err(io::Error::other)?;
+    std::thread::Builder::new()
+        .spawn(move || install_with_listener(&program).map(drop))?
+        .join()
+        .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?
+}
+
+#[cfg(target_os = "linux")]
+fn has_notifications() -> bool {
     let mut sizes = [0_u16; 3];
     // SAFETY: SECCOMP_GET_NOTIF_SIZES writes one struct seccomp_notif_sizes, three u16 (checked below), to the pointer.
     let asked = unsafe {
@@ -95,8 +119,8 @@ pub fn has_notifications() -> bool {
 
 /// There is no seccomp here.
 #[cfg(not(target_os = "linux"))]
-pub fn has_notifications() -> bool {
-    false
+pub fn notifications() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(target_os = "linux")]
@@ -151,6 +175,24 @@ mod tests {
         first.unwrap();
         assert_eq!(second.raw_os_error(), Some(libc::EBUSY));
         plain.unwrap();
+    }
+
+    /// A second listener is refused to whoever is below the first, and to nobody else.
+    #[test]
+    fn an_owned_listener_is_found() {
+        let (before, plain, owned) = in_a_thread(|| {
+            let before = notifications();
+            install(&allow_everything()).unwrap();
+            let plain = notifications();
+            let first = install_with_listener(&allow_everything()).unwrap();
+            let owned = notifications();
+            drop(first);
+            (before, plain, owned)
+        });
+        before.unwrap();
+        plain.unwrap();
+        assert_eq!(owned.unwrap_err().raw_os_error(), Some(libc::EBUSY));
+        in_a_thread(notifications).unwrap();
     }
 
     /// An unknown flag is EINVAL, as WAIT_KILLABLE_RECV is before Linux 5.19.

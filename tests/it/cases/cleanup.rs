@@ -22,14 +22,18 @@ fn a_killed_run_leaves_nothing() {
         c.raw_spec(&format!(
             "{ABSENT}\n[[bind_mounts]]\nhost_path = \"@T@/ws\"\n[filesystem]\nview = \"host\"\n"
         ));
-        let script = "set -m; git init -q ws; N=61.$$; export XDG_RUNTIME_DIR=$T/rt; mkdir rt
+        let script = "set -m; git init -q ws; N=61.$$; export XDG_RUNTIME_DIR=$T/rt TMPDIR=$T/tmpd; mkdir rt tmpd
             for s in TERM INT HUP KILL; do
               env -C ws ccbox run --spec $T/spec.toml -- sh -c \"touch ../up ../ws/.git/up; exec sleep $N\" & P=$!
               for i in $(seq 200); do [ -e ws/.git/up ] && break; sleep .02; done; rm ws/.git/up
               kill -$s $P; wait $P 2>/dev/null; done
             for i in $(seq 100); do pgrep -f \"sleep $N\" >/dev/null || break; sleep .05; done; pgrep -f \"sleep $N\"
-            git -C ws status --porcelain; find ws -size 0 -not -path '*/.git/*'; ls -A rt";
-        c.steps(script).prints("");
+            $R sh -c 'kill -KILL $PPID; kill -KILL -1; kill -KILL 0'; echo rc=$?
+            git -C ws status --porcelain; find ws -size 0 -not -path '*/.git/*'; ls -A rt tmpd; pgrep -f $T/spec.toml
+            # Control: a placeholder would be seen.
+            : > ws/.env; git -C ws status --porcelain; find ws -size 0 -not -path '*/.git/*'";
+        c.steps(script)
+            .prints("rc=137\nrt:\n\ntmpd:\n?? .env\nws/.env\n");
     }
 }
 
@@ -60,11 +64,22 @@ fn files_of_the_user_stay() {
 #[test]
 fn many_runs_leave_no_trace() {
     for c in cases() {
-        c.spec("", "", "");
-        let script = "$R true; touch m f; sort /proc/self/mountinfo > m; find $T/.. | sort > f
-            for i in $(seq 40); do $R true || echo failed; done
-            sort /proc/self/mountinfo | diff m -; find $T/.. | sort | diff f -; pgrep -f $T/spec.toml";
-        c.steps(script).prints("");
+        c.raw_spec(&format!(
+            "{ABSENT}\n[[bind_mounts]]\nhost_path = \"@T@/ws\"\n[filesystem]\nview = \"host\"\n"
+        ));
+        let script = "export TMPDIR=$T; $R true; touch m f n; sort /proc/self/mountinfo > m; find $T/.. | sort > f; $COUNT > n
+            for i in $(seq 50); do $R true || echo failed; $R sh -c 'touch .env; (sleep 9 &)' 2>/dev/null; done
+            sort /proc/self/mountinfo | diff m -; find $T/.. | sort | diff f -; $COUNT | diff n -; pgrep -f $T/spec.toml";
+        if nix::unistd::geteuid().is_root() {
+            // Alone in a process namespace the namespaces that are left can be counted.
+            let alone = format!(
+                "COUNT='lsns -n -o TYPE' unshare -pf --mount-proc $AS bash -c '{}'; $AS true",
+                script.replace('\'', "'\\''")
+            );
+            c.root_steps(&alone).prints("");
+        } else {
+            c.steps(&format!("COUNT=true; {script}")).prints("");
+        }
     }
 }
 

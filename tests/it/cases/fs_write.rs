@@ -39,6 +39,7 @@ fn a_protected_file_that_the_host_replaces_stays_protected() {
                 echo evil > prot && echo WROTE; mv prot away && echo MOVED; rm -f prot && echo REMOVED; true' &
             until [ -e ws/up ]; do sleep 0.05; done
             echo HOST > ws/prot.tmp && mv ws/prot.tmp ws/prot; touch ws/go; wait; cat ws/prot";
+        c.control(script).prints("seen\nWROTE\nMOVED\nREMOVED\n");
         c.steps(script).prints("seen\nHOST\n").says(&[
             "denied file-write-data",
             "ws/prot ",
@@ -52,13 +53,17 @@ fn a_protected_file_that_the_host_replaces_stays_protected() {
 fn an_absent_protected_file_cannot_be_made() {
     for c in cases() {
         c.spec("protected_paths = [\"ws/.env\"]", "", "");
-        let attack = "import os
+        let attack = "import os, shutil
 def opened(flags): os.close(os.open('.env', flags, 0o644))
 ways = [lambda: opened(os.O_CREAT | os.O_WRONLY), lambda: opened(os.O_CREAT | os.O_EXCL | os.O_RDWR),
         lambda: os.mkdir('.env'), lambda: os.mkfifo('.env'), lambda: os.symlink('x', '.env'), lambda: os.mknod('.env'),
         lambda: os.link('made', '.env'), lambda: os.rename('made', '.env'), lambda: os.rename('dir', '.ENV'),
         lambda: os.close(os.open('sub/../.env', os.O_CREAT | os.O_WRONLY))]
 for way in ways:
+    for name in ('.env', '.ENV'):
+        if os.path.isdir(name): shutil.rmtree(name)
+        elif os.path.lexists(name): os.unlink(name)
+    os.makedirs('dir', exist_ok=True); open('made', 'a').close()
     try: way(); print('done')
     except PermissionError: print('denied')";
         let script = format!(
@@ -66,6 +71,8 @@ for way in ways:
             $R sh -c 'echo SECRET=1 > .env'; echo rc=$?; $R sh -c 'mkdir .env'; echo rc=$?; ls -A ws | wc -l
             mkdir -p ws/dir ws/sub; echo m > ws/made; $R python3 $T/attack.py | sort | uniq -c; ls -A ws"
         );
+        c.control(&script)
+            .prints("rc=0\nrc=1\n1\n     10 done\n.env\ndir\nmade\nsub\n");
         c.steps(&script)
             .prints("rc=2\nrc=1\n0\n     10 denied\ndir\nmade\nsub\n")
             .says(&["denied file-write-create", "ws/.env ", "protected_paths"]);
@@ -84,6 +91,8 @@ fn an_absent_chain_of_protected_directories_cannot_be_made() {
         let script = r##"$R bash -c 'git init -q . ; mkdir -p .git/hooks; printf "#!/bin/sh\ntouch %s/PWNED\n" "$HOME" > .git/hooks/post-checkout
                 chmod +x .git/hooks/post-checkout; git config core.fsmonitor evil'
             test -s ws/.git/hooks/post-checkout && echo PLANTED; grep -s fsmonitor ws/.git/config && echo CONFIGURED; echo end"##;
+        c.control(script)
+            .prints("PLANTED\n\tfsmonitor = evil\nCONFIGURED\nend\n");
         c.steps(script)
             .prints("end\n")
             .says(&["denied", "ws/.git/", "protected_paths"]);
@@ -94,6 +103,9 @@ fn an_absent_chain_of_protected_directories_cannot_be_made() {
 #[test]
 fn an_absent_protected_name_below_a_foreign_directory_stops_nothing() {
     for c in cases() {
+        c.spec("protected_paths = [\"/usr/.conf\", \"/.conf/x\"]", "", "");
+        let script = "$R sh -c 'touch made; touch /usr/.conf || echo no; mkdir /.conf || echo no'; echo rc=$?; ls ws; ls -A /.conf /usr/.conf";
+        c.steps(script).prints("no\nno\nrc=0\nmade\n");
         c.raw_spec(
             "network_enabled = false\nprotected_paths = [\"@T@/foreign/.conf\", \"/usr/.conf\"]\n\
              [[bind_mounts]]\nhost_path = \"@T@/foreign/ws\"\n",
@@ -116,6 +128,7 @@ fn a_hidden_directory_takes_no_writes() {
         let script = "mkdir ws/vault; echo s > ws/vault/key
             $R bash -c 'echo x > vault/new || echo w; cat vault/key || echo r; mkdir vault/d || echo d; ln -s x vault/l || echo l'
             ls ws/vault; cat ws/vault/key";
+        c.control(script).prints("s\nd\nkey\nl\nnew\ns\n");
         c.steps(script).prints("w\nr\nd\nl\nkey\ns\n");
     }
 }
@@ -133,6 +146,8 @@ fn read_only_modes_leave_only_runner_state_writable() {
             let script = "mkdir ws2 st
                 $RH sh -c 'touch ws/a || echo a; touch ws2/b || echo b; touch st/c; f=$(mktemp) && echo tmp=ok'
                 find . -type f | sort";
+            c.control(script)
+                .prints("tmp=ok\n./spec.toml\n./st/c\n./ws/a\n./ws2/b\n");
             c.steps(script)
                 .prints("a\nb\ntmp=ok\n./spec.toml\n./st/c\n");
         }

@@ -10,6 +10,7 @@ fn a_pattern_reaches_every_depth() {
         let script = "mkdir -p ws/p/q; echo K | tee ws/.env ws/p/.env ws/p/q/k.pem >/dev/null
             $R bash -c 'for f in .env p/.env p/q/k.pem; do echo e > $f; rm -f $f; mv $f x; chmod 777 $f; done; mv p p2; true'
             cat ws/.env ws/p2/.env ws/p2/q/k.pem; find ws -perm -o+w -type f";
+        c.control(script).prints("");
         c.steps(script).prints("K\nK\nK\n").says(&[
             "denied file-write-data",
             "ws/p/q/k.pem",
@@ -43,6 +44,7 @@ fn spellings_of_a_directory_are_one_rule() {
             c.spec("", &format!("deny_read = [\"{spelling}\"]"), "");
             let script = "mkdir -p ws/v/sub; echo SECRET > ws/v/k; echo SECRET > ws/v/sub/k
                 $R sh -c 'cat v/k v/sub/k; echo end'";
+            c.control(script).prints("SECRET\nSECRET\nend\n");
             c.steps(script).prints("end\n");
             c.spec(&format!("protected_paths = [\"{spelling}\"]"), "", "");
             let script = "$R sh -c 'echo e > v/k; echo e > v/new; mkdir v/d; rm -r v; mv v w; echo end'; cat ws/v/k; ls ws/v ws";
@@ -63,6 +65,7 @@ fn literal_names_may_look_like_patterns() {
         );
         let script = r#"mkdir 'ws/a[1]*' 'ws/x{y}' ws/a1zz; echo K > 'ws/a[1]*/f'; echo K > 'ws/x{y}/f'; echo K > ws/a1zz/f
             $R bash -c 'echo e > "a[1]*/f"; echo e > "x{y}/f"; echo free > a1zz/f; true'; cat 'ws/a[1]*/f' 'ws/x{y}/f' ws/a1zz/f"#;
+        c.control(script).prints("e\ne\nfree\n");
         c.steps(script).prints("K\nK\nfree\n");
     }
 }

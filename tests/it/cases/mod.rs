@@ -3,6 +3,7 @@
 //! A case is a few shell steps on the host around calls of ccbox: `$R` runs a command in `ws`, `$RH` where the step stands. They run
 //! as an ordinary user and as uid 0, because root is the normal user of a container.
 
+mod broker_absent;
 mod cleanup;
 mod config;
 mod container;
@@ -100,6 +101,29 @@ impl Case {
             command.uid(uid).gid(gid);
         }
         Done::of(command)
+    }
+
+    /// The same steps without ccbox, `$R` and `$RH` being nothing but the directory: what they do then. Leaves `$T` as it was new.
+    fn control(&self, script: &str) -> Done {
+        let (uid, gid) = self.ids();
+        let mut command = self.bash(script);
+        let r = format!("env -C {}/ws", self.t().display());
+        command.env("R", r).env("RH", "env");
+        if nix::unistd::geteuid().is_root() {
+            command.uid(uid).gid(gid);
+        }
+        let done = Done::of(command);
+        for entry in fs::read_dir(self.t()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.is_symlink() {
+                fs::remove_dir_all(path).unwrap();
+            } else if !path.ends_with("spec.toml") {
+                fs::remove_file(path).unwrap();
+            }
+        }
+        fs::create_dir(self.t().join("ws")).unwrap();
+        self.give(&self.t().join("ws"));
+        done
     }
 
     /// Runs steps as the user of the tests, who may prepare what the caller cannot; `$AS` starts a command as the caller.
