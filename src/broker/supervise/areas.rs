@@ -122,6 +122,11 @@ impl Areas {
             .find(|area| area.mount == look.mount && place::below(&path, &area.guest).is_some()))
     }
 
+    /// Some area lies on this mount.
+    pub(super) fn has_mount(&self, mount: u64) -> bool {
+        self.areas.iter().any(|area| area.mount == mount)
+    }
+
     /// Some covered tree is a single file.
     pub(super) fn has_files(&self) -> bool {
         self.areas

@@ -57,6 +57,11 @@ impl Wish {
         self.has(libc::O_CREAT | libc::O_EXCL)
     }
 
+    /// Nothing that is there is changed.
+    pub(super) fn only_reads(&self) -> bool {
+        self.flags & (libc::O_ACCMODE | libc::O_TRUNC) == libc::O_RDONLY
+    }
+
     /// A link that is the last component is followed.
     pub(super) fn follows(&self) -> bool {
         !self.has(libc::O_NOFOLLOW) && !self.exclusive()
@@ -150,7 +155,8 @@ impl Turn<'_> {
                     if let Some(outcome) = self.tree_of_one_file(wish, &spot, &name)? {
                         return Ok(outcome);
                     }
-                    return not_ours(wish);
+                    let found = find(&spot.dir, &name)?;
+                    return self.uncovered(wish, &spot, &name, found.as_ref());
                 }
                 Step::Follow => match walk.follow(&spot, &name)? {
                     Goal::Spot(next) => spot = next,
@@ -217,6 +223,16 @@ impl Turn<'_> {
             let found = find(&spot.dir, name)?;
             if let Some(found) = &found {
                 if found.mount != look.mount {
+                    may_be_opened(wish, Some(found))?;
+                    let asked = Asked {
+                        action: "write",
+                        site: &site,
+                        name,
+                        needs: Needs::Object,
+                    };
+                    if !wish.only_reads() {
+                        broker.ruled(Action::Write, &asked, found)?;
+                    }
                     return Ok(Step::Mounted);
                 }
                 if found.is(libc::S_IFLNK) && wish.follows() {
@@ -307,8 +323,11 @@ impl Turn<'_> {
         let look = at::look(object.as_fd(), c"")?;
         let area = broker.areas.of(object.as_fd(), &look)?;
         let Some(area) = area.filter(|area| area.is_covered()) else {
-            if !wish.floor && !wish.modern && self.may_truncate(object, &look)? {
-                return reopened(wish, object);
+            if !wish.only_reads() {
+                broker.object_ruled(("write", Action::Write, Needs::Object), object, &look)?;
+            }
+            if !wish.floor && !wish.modern {
+                return self.empty(wish, object, &look);
             }
             return not_ours(wish);
         };
@@ -344,7 +363,8 @@ impl Turn<'_> {
             } else {
                 ("create", Needs::Directory)
             };
-            if may_be_opened(wish, found).is_ok() {
+            let changes = found.is_none() || !wish.only_reads();
+            if changes && may_be_opened(wish, found).is_ok() {
                 self.note(self.read_only(action, &spot.dir, name, needs));
             }
             return not_ours(wish);
@@ -368,10 +388,7 @@ impl Turn<'_> {
             Err(Errno::ELOOP | Errno::ENOENT) => return Err(Stop::Again),
             other => other?,
         };
-        if !look.is(libc::S_IFREG) || !self.may_truncate(&object, look)? {
-            return Err(Errno::EACCES.into());
-        }
-        reopened(wish, &object)
+        self.empty(wish, &object, look)
     }
 }
 
@@ -444,7 +461,7 @@ fn attempt(wish: &Wish, dir: &OwnedFd, name: &CStr, made: Made) -> Result<Outcom
     }
 }
 
-fn reopened(wish: &Wish, object: &OwnedFd) -> Result<Outcome, Stop> {
+pub(super) fn reopened(wish: &Wish, object: &OwnedFd) -> Result<Outcome, Stop> {
     let flags = again(wish.flags);
     match at::open_here(&at::own_name(object.as_fd()), flags) {
         Ok(file) => opened(wish, file),
