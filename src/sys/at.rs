@@ -68,6 +68,17 @@ pub struct Look {
     pub mount: u64,
     /// It is the root of that mount.
     pub mount_root: bool,
+    /// When it was made, in seconds and nanoseconds, where the file system knows.
+    pub birth: Option<(i64, u32)>,
+}
+
+/// An object, as no other one is at any time: an inode number that is given again comes with another birth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    mount: u64,
+    device: (u32, u32),
+    ino: u64,
+    birth: (i64, u32),
 }
 
 impl Look {
@@ -75,6 +86,17 @@ impl Look {
     #[must_use]
     pub fn is(&self, kind: u32) -> bool {
         self.mode & libc::S_IFMT == kind
+    }
+
+    /// What tells the object from all others, where that can be told.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        Some(Identity {
+            mount: self.mount,
+            device: self.device,
+            ino: self.ino,
+            birth: self.birth?,
+        })
     }
 
     /// The same object on the same mount.
@@ -117,6 +139,7 @@ pub fn look(dir: BorrowedFd<'_>, name: &CStr) -> Result<Look, Errno> {
         | libc::STATX_INO
         | libc::STATX_NLINK
         | libc::STATX_SIZE
+        | libc::STATX_BTIME
         | libc::STATX_MNT_ID;
     let mut found = std::mem::MaybeUninit::<libc::statx>::zeroed();
     // SAFETY: statx reads a NUL-terminated path and writes one `struct statx`; both outlive the call.
@@ -147,6 +170,8 @@ pub fn look(dir: BorrowedFd<'_>, name: &CStr) -> Result<Look, Errno> {
         size: found.stx_size,
         mount: found.stx_mnt_id,
         mount_root: found.stx_attributes & mount_root != 0,
+        birth: (found.stx_mask & libc::STATX_BTIME != 0)
+            .then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec)),
     })
 }
 

@@ -1,6 +1,7 @@
 //! What can be asked of, and done to, another thread by its number.
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
 
@@ -47,4 +48,20 @@ pub fn raise_own_limit(resource: nix::sys::resource::Resource) -> io::Result<()>
         nix::sys::resource::setrlimit(resource, hard, hard)?;
     }
     Ok(())
+}
+
+/// A descriptor for a process, by the number of its first thread (pidfd_open(2), 5.3). EINVAL or ENOENT: it is not a first thread.
+pub fn open_process(tgid: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: pidfd_open takes two integers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, tgid, 0) };
+    Errno::result(fd)?;
+    super::fds::owned(fd).map_err(|_| Errno::EBADF)
+}
+
+/// A copy of another process's descriptor (pidfd_getfd(2), 5.6). It is the same open file.
+pub fn copy_descriptor(process: BorrowedFd<'_>, number: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: pidfd_getfd takes three integers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
+    Errno::result(fd)?;
+    super::fds::owned(fd).map_err(|_| Errno::EBADF)
 }

@@ -296,6 +296,12 @@ impl Dir {
         self.raw == other.raw
     }
 
+    /// Every name in it has one spelling, but for case and the like.
+    #[must_use]
+    pub fn has_plain_names(&self) -> bool {
+        self.names == NameRules::Unix
+    }
+
     pub(super) fn is_short_name(&self, name: &[u8]) -> bool {
         self.names == NameRules::Windows && fold::is_short_name(name)
     }

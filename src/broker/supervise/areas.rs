@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 
 use super::BrokerError;
+use super::memory::Fd;
 use super::place;
 use crate::broker::plan::BrokerPlan;
 use crate::sys::at::{self, How, Look};
@@ -33,6 +34,11 @@ pub(super) struct Area {
     pub(super) kind: Kind,
     /// Its path inside.
     pub(super) guest: Vec<u8>,
+    /// Its number.
+    pub(super) index: usize,
+    /// What it starts with.
+    pub(super) fd: Fd,
+    pub(super) look: Look,
     mount: u64,
     /// It is the whole mount, so that no path needs to be looked at.
     whole: bool,
@@ -44,6 +50,17 @@ impl Area {
     pub(super) fn is_covered(&self) -> bool {
         self.kind != Kind::Exempt
     }
+}
+
+/// What the mount of an object says about it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum On<'a> {
+    /// No area is on it.
+    None,
+    /// All of it is this area.
+    Area(&'a Area),
+    /// It depends on the path.
+    Path,
 }
 
 /// All of them. The sandbox cannot mount anything, so they stay what they are.
@@ -60,7 +77,7 @@ impl Areas {
         let mut areas = Vec::new();
         for (index, tree) in plan.trees.iter().enumerate() {
             let area = open(root, &tree.guest)
-                .and_then(|fd| area(Kind::Tree(index), fd.as_fd()))
+                .and_then(|fd| area(Kind::Tree(index), fd))
                 .map_err(|errno| BrokerError::Area {
                     path: tree.guest.clone(),
                     source: errno.into(),
@@ -70,7 +87,7 @@ impl Areas {
         let others = plan.served.iter().map(|path| (path, Kind::Served));
         let others = others.chain(plan.exempt.iter().map(|path| (path, Kind::Exempt)));
         for (path, kind) in others {
-            match open(root, path).and_then(|fd| area(kind, fd.as_fd())) {
+            match open(root, path).and_then(|fd| area(kind, fd)) {
                 Ok(area) => areas.push(area),
                 // Nothing is granted there either.
                 Err(Errno::ENOENT | Errno::ENOTDIR) => {}
@@ -84,6 +101,9 @@ impl Areas {
         }
         // The deepest first.
         areas.sort_by_key(|area| std::cmp::Reverse(area.guest.len()));
+        for (index, area) in areas.iter_mut().enumerate() {
+            area.index = index;
+        }
         let root_look = at::look(root, c"").map_err(|errno| BrokerError::Root(errno.into()))?;
         // `..` above the root leads nowhere only if the root is that of the mount namespace; a process with a root of its own
         // further below would need every `..` to be looked at.
@@ -106,20 +126,43 @@ impl Areas {
         })
     }
 
+    /// What the mount alone says about an object.
+    pub(super) fn on(&self, mount: u64) -> On<'_> {
+        let mut here = self.areas.iter().filter(|area| area.mount == mount);
+        match (here.next(), here.next()) {
+            (None, _) => On::None,
+            (Some(area), None) if area.whole => On::Area(area),
+            (Some(_), _) => On::Path,
+        }
+    }
+
+    /// The area of a path on a mount.
+    pub(super) fn with_path(&self, mount: u64, path: &[u8]) -> Option<&Area> {
+        self.areas
+            .iter()
+            .find(|area| area.mount == mount && place::below(path, &area.guest).is_some())
+    }
+
     /// The area an object lies in; `None` where nothing of the plan says anything about it.
     pub(super) fn of(&self, object: BorrowedFd<'_>, look: &Look) -> Result<Option<&Area>, Errno> {
-        let mut here = self.areas.iter().filter(|area| area.mount == look.mount);
-        let Some(first) = here.next() else {
-            return Ok(None);
-        };
-        if first.whole && here.next().is_none() {
-            return Ok(Some(first));
+        match self.on(look.mount) {
+            On::None => Ok(None),
+            On::Area(area) => Ok(Some(area)),
+            On::Path => Ok(self.with_path(look.mount, &place::path(object)?)),
         }
-        let path = place::path(object)?;
-        Ok(self
-            .areas
-            .iter()
-            .find(|area| area.mount == look.mount && place::below(&path, &area.guest).is_some()))
+    }
+
+    /// The area with this number.
+    pub(super) fn get(&self, index: usize) -> Option<&Area> {
+        self.areas.get(index)
+    }
+
+    /// The covered directory that an absolute path starts with by its letters, and what follows.
+    pub(super) fn starting(&self, path: &[u8]) -> Option<(&Area, usize)> {
+        let area = self.areas.iter().find(|area| {
+            area.is_dir && place::below(path, &area.guest).is_some_and(|rest| !rest.is_empty())
+        })?;
+        area.is_covered().then_some((area, area.guest.len()))
     }
 
     /// Some area lies on this mount.
@@ -171,11 +214,14 @@ fn open(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     at::open(root, &path, how)
 }
 
-fn area(kind: Kind, fd: BorrowedFd<'_>) -> Result<Area, Errno> {
-    let look = at::look(fd, c"")?;
+fn area(kind: Kind, fd: OwnedFd) -> Result<Area, Errno> {
+    let look = at::look(fd.as_fd(), c"")?;
     Ok(Area {
         kind,
-        guest: place::path(fd)?,
+        guest: place::path(fd.as_fd())?,
+        index: 0,
+        fd: Fd::new(fd),
+        look,
         mount: look.mount,
         whole: look.mount_root,
         is_dir: look.is(libc::S_IFDIR),

@@ -8,10 +8,14 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
 use nix::errno::Errno;
 
-use crate::sys::{at, notify};
+use super::memory::{Fd, Memory, Thread};
+use super::processes::{Processes, Stamp};
+use crate::sys::at::{self, Look};
+use crate::sys::{notify, task};
 
 /// PATH_MAX of linux/limits.h: the longest path with its NUL.
 const PATH_MAX: usize = 4096;
@@ -28,7 +32,10 @@ pub(super) struct Caller<'b> {
     pub(super) id: u64,
     /// Its thread id here.
     pub(super) tid: i32,
-    memory: OnceCell<File>,
+    /// When its call was received.
+    pub(super) now: Instant,
+    pub(super) memory: &'b Memory,
+    processes: &'b Processes,
     status: OnceCell<Status>,
 }
 
@@ -48,14 +55,27 @@ pub(super) struct Status {
 }
 
 impl<'b> Caller<'b> {
-    pub(super) fn new(listener: BorrowedFd<'b>, request: &notify::Request) -> Self {
+    pub(super) fn new(
+        listener: BorrowedFd<'b>,
+        request: &notify::Request,
+        memory: &'b Memory,
+        processes: &'b Processes,
+    ) -> Self {
         Self {
             listener,
             id: request.id,
             tid: request.tid,
-            memory: OnceCell::new(),
+            now: Instant::now(),
+            memory,
+            processes,
             status: OnceCell::new(),
         }
+    }
+
+    /// Does something with what is kept of the thread.
+    fn kept<T>(&self, then: impl FnOnce(&mut Thread) -> T) -> Option<T> {
+        let programs = self.processes.programs();
+        self.memory.thread(self.tid, self.now, programs, then)
     }
 
     /// Everything opened by thread id up to here was this thread's.
@@ -94,19 +114,23 @@ impl<'b> Caller<'b> {
     /// `length` bytes at an address.
     pub(super) fn bytes(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; length];
-        // Whatever is wrong with the address, the kernel calls it EFAULT.
-        self.memory()?
-            .read_exact_at(&mut bytes, address)
-            .map_err(|_| Errno::EFAULT)?;
-        Ok(bytes)
-    }
-
-    fn memory(&self) -> Result<&File, Errno> {
-        if let Some(file) = self.memory.get() {
-            return Ok(file);
+        match self.kept(|thread| read(&thread.memory, &mut bytes, address)) {
+            Some(Read::All) => return Ok(bytes),
+            Some(Read::Fault) => return Err(Errno::EFAULT),
+            Some(Read::Gone) => self.memory.drop_thread(self.tid),
+            None => {}
         }
-        let file = File::from(self.open(self.tid, "mem", libc::O_RDONLY)?);
-        Ok(self.memory.get_or_init(|| file))
+        // Before it is opened: a program that is executed meanwhile counts.
+        let programs = self.processes.programs();
+        let memory = File::from(self.open(self.tid, "mem", libc::O_RDONLY)?);
+        let got = read(&memory, &mut bytes, address);
+        self.memory
+            .keep_thread(Thread::new(self.tid, memory, self.now, programs));
+        match got {
+            Read::All => Ok(bytes),
+            // Whatever is wrong with the address, the kernel calls it EFAULT.
+            Read::Fault | Read::Gone => Err(Errno::EFAULT),
+        }
     }
 
     /// Opens an entry of `/proc/N`, N being the thread or its process.
@@ -124,9 +148,91 @@ impl<'b> Caller<'b> {
         Ok(opened)
     }
 
-    /// The working directory.
-    pub(super) fn cwd(&self) -> Result<OwnedFd, Errno> {
-        self.open(self.tid, "cwd", libc::O_PATH)
+    /// The process of the thread; `None` where it cannot be told.
+    pub(super) fn tgid(&self) -> Option<i32> {
+        if let Some(tgid) = self.kept(|thread| thread.tgid).flatten() {
+            return Some(tgid);
+        }
+        let (tgid, process) = match task::open_process(self.tid) {
+            Ok(process) => (self.tid, Some(process)),
+            // Not the first thread of its process.
+            Err(_) => (self.status().ok()?.tgid, None),
+        };
+        self.verify().ok()?;
+        self.kept(|thread| {
+            thread.tgid = Some(tgid);
+            thread.process = process;
+        });
+        Some(tgid)
+    }
+
+    /// The present stamp of its process; `None` where nothing may be remembered of it.
+    fn stamp(&self) -> Option<Stamp> {
+        self.processes.stamp(self.tgid()?, self.tid)
+    }
+
+    /// The working directory, and what it looked like when it was looked up.
+    pub(super) fn cwd(&self) -> Result<(Fd, Look), Errno> {
+        let stamp = self.stamp();
+        if let Some(stamp) = stamp {
+            let kept = self.kept(|thread| match &thread.cwd {
+                Some((at, fd, look)) if *at == stamp => Some((Fd::clone(fd), *look)),
+                _ => None,
+            });
+            if let Some(kept) = kept.flatten() {
+                return Ok(kept);
+            }
+        }
+        let fd = Fd::new(self.open(self.tid, "cwd", libc::O_PATH)?);
+        let look = at::look(fd.as_fd(), c"")?;
+        // Somebody may have been told to go elsewhere while it was looked up.
+        if let Some(stamp) = stamp
+            && self.stamp() == Some(stamp)
+        {
+            self.kept(|thread| thread.cwd = Some((stamp, Fd::clone(&fd), look)));
+        }
+        Ok((fd, look))
+    }
+
+    /// The umask.
+    pub(super) fn umask(&self) -> Result<u32, Errno> {
+        if let Some(umask) = self.processes.everybodys_umask() {
+            return Ok(umask);
+        }
+        let stamp = self.stamp();
+        if let Some(stamp) = stamp {
+            let kept = self.kept(|thread| thread.umask.filter(|(at, _)| *at == stamp));
+            if let Some((_, umask)) = kept.flatten() {
+                return Ok(umask);
+            }
+        }
+        let umask = self.status()?.umask;
+        self.processes.saw_umask(umask);
+        if let Some(stamp) = stamp
+            && self.stamp() == Some(stamp)
+        {
+            self.kept(|thread| thread.umask = Some((stamp, umask)));
+        }
+        Ok(umask)
+    }
+
+    /// The thread is told to go on with a call that changes working directory or umask.
+    pub(super) fn changes(&self) {
+        self.processes.changes(self.tgid(), self.tid);
+    }
+
+    /// The directory that one of its descriptors means. It may be the very same open file: it must not be held for long.
+    fn directory(&self, number: i32) -> Result<Fd, Errno> {
+        // Its process is looked up once.
+        let _known = self.tgid();
+        let copied = self.kept(|thread| {
+            let process = thread.process.as_ref()?;
+            task::copy_descriptor(process.as_fd(), number).ok()
+        });
+        match copied.flatten() {
+            Some(fd) => Ok(Fd::new(fd)),
+            None => self.descriptor(number).map(Fd::new),
+        }
     }
 
     /// The object of one of its descriptors.
@@ -183,22 +289,41 @@ impl<'b> Caller<'b> {
         Ok(text)
     }
 
-    /// `/proc/TID`, for entries of the object that `dirfd` means; the caller's view of a relative path.
-    pub(super) fn base(
-        &self,
-        root: BorrowedFd<'_>,
-        dirfd: i32,
-        path: &CStr,
-    ) -> Result<OwnedFd, Errno> {
+    /// Where a path starts.
+    pub(super) fn base(&self, root: &Fd, dirfd: i32, path: &CStr) -> Result<Fd, Errno> {
         if path.to_bytes().starts_with(b"/") {
-            return root.as_fd().try_clone_to_owned().map_err(|_| Errno::EMFILE);
+            return Ok(Fd::clone(root));
         }
         if dirfd == libc::AT_FDCWD {
-            self.cwd()
+            Ok(self.cwd()?.0)
         } else {
-            self.descriptor(dirfd)
+            self.directory(dirfd)
         }
     }
+}
+
+/// How a read of memory ended.
+enum Read {
+    All,
+    /// Some of it cannot be read.
+    Fault,
+    /// There is no address space any more.
+    Gone,
+}
+
+fn read(memory: &File, bytes: &mut [u8], address: u64) -> Read {
+    let mut done = 0;
+    while let Some(left) = bytes.get_mut(done..).filter(|left| !left.is_empty()) {
+        let at = address.wrapping_add(u64::try_from(done).unwrap_or(u64::MAX));
+        match memory.read_at(left, at) {
+            Ok(0) if done == 0 => return Read::Gone,
+            Ok(0) => return Read::Fault,
+            Ok(n) => done += n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return Read::Fault,
+        }
+    }
+    Read::All
 }
 
 impl Status {

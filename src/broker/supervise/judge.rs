@@ -6,12 +6,14 @@
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use nix::errno::Errno;
 
-use super::areas::{Area, Kind as AreaKind};
+use super::areas::{Area, Kind as AreaKind, On};
+use super::caller::Caller;
 use super::denial::Denied;
+use super::memory::Fd;
 use super::{Broker, Cause, Stop, place};
 use crate::broker::action::{Action, Kind};
 use crate::broker::decide::{Dir, Reason, Target, Verdict, decide};
@@ -31,13 +33,40 @@ const COMPLETING: [&[u8]; 6] = [
 ];
 
 /// A covered directory, by its path at this moment.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Site {
-    pub(super) fd: OwnedFd,
+    pub(super) fd: Fd,
+    place: Arc<Place>,
+}
+
+/// What follows from the path of a covered directory.
+#[derive(Debug)]
+pub(super) struct Place {
     /// Path inside.
     pub(super) guest: Vec<u8>,
+    /// The area it lies in.
+    area: Option<usize>,
     /// The tree it lies in and its path there; `None` where no rule holds (served).
-    pub(super) tree: Option<(usize, Dir)>,
+    tree: Option<(usize, Dir)>,
+}
+
+impl Site {
+    pub(super) fn new(fd: &Fd, place: Arc<Place>) -> Self {
+        Self {
+            fd: Fd::clone(fd),
+            place,
+        }
+    }
+
+    /// Path inside.
+    pub(super) fn guest(&self) -> &[u8] {
+        &self.place.guest
+    }
+
+    /// The tree it lies in and its path there; `None` where no rule holds (served).
+    pub(super) fn tree(&self) -> Option<&(usize, Dir)> {
+        self.place.tree.as_ref()
+    }
 }
 
 /// What has to be done before the act, under the exclusive lock.
@@ -67,31 +96,94 @@ impl Broker {
     }
 
     /// The area of a directory, with what it looks like.
-    pub(super) fn area(&self, dir: &OwnedFd) -> Result<(Option<&Area>, Look), Errno> {
+    pub(super) fn area(
+        &self,
+        caller: &Caller<'_>,
+        dir: &Fd,
+    ) -> Result<(Option<&Area>, Look), Errno> {
         let look = at::look(dir.as_fd(), c"")?;
-        Ok((self.areas.of(dir.as_fd(), &look)?, look))
+        let area = match self.areas.on(look.mount) {
+            On::None => None,
+            On::Area(area) => Some(area),
+            On::Path => {
+                let place = self.place_of(caller, dir, &look)?;
+                place.area.and_then(|index| self.areas.get(index))
+            }
+        };
+        Ok((area, look))
+    }
+
+    /// Where a directory is; means something inside the lock only.
+    fn place_of(&self, caller: &Caller<'_>, dir: &Fd, look: &Look) -> Result<Arc<Place>, Errno> {
+        let moves = self.directories.now();
+        if let Some(place) = caller.memory.seen(look, moves, caller.now) {
+            return Ok(place);
+        }
+        let path = place::path(dir.as_fd())?;
+        let area = self.areas.with_path(look.mount, &path);
+        let place = self.place_at(caller, area, &path)?;
+        // The name of a removed directory is not its name, and its inode number will be somebody else's.
+        if !path.ends_with(place::DELETED) {
+            caller.memory.saw(look, moves, caller.now, &place);
+        }
+        Ok(place)
+    }
+
+    /// Where a covered directory is; `None` where it is not covered. To be called inside the lock.
+    pub(super) fn known(
+        &self,
+        caller: &Caller<'_>,
+        dir: &Fd,
+        look: &Look,
+    ) -> Result<Option<Arc<Place>>, Errno> {
+        if matches!(self.areas.on(look.mount), On::None) {
+            return Ok(None);
+        }
+        let place = self.place_of(caller, dir, look)?;
+        let area = place.area.and_then(|index| self.areas.get(index));
+        Ok(area.is_some_and(Area::is_covered).then_some(place))
+    }
+
+    /// What follows from a path in an area.
+    pub(super) fn place_at(
+        &self,
+        caller: &Caller<'_>,
+        area: Option<&Area>,
+        path: &[u8],
+    ) -> Result<Arc<Place>, Errno> {
+        let number = area.map_or(usize::MAX, |area| area.index);
+        caller.memory.place(number, path, || {
+            let tree = match area.map(|area| (area.kind, area)) {
+                Some((AreaKind::Tree(index), area)) => {
+                    let below = place::below(path, &area.guest).ok_or(Errno::EACCES)?;
+                    let below = place::components(below);
+                    let dir = Dir::new(&self.set, index, &below).ok_or(Errno::EACCES)?;
+                    Some((index, dir))
+                }
+                _ => None,
+            };
+            Ok(Place {
+                guest: path.to_vec(),
+                area: area.map(|area| area.index),
+                tree,
+            })
+        })
     }
 
     /// Where a covered directory is. To be called inside the lock.
-    pub(super) fn site(&self, dir: &OwnedFd, area: &Area) -> Result<Site, Errno> {
-        let guest = place::path(dir.as_fd())?;
-        let tree = match area.kind {
-            AreaKind::Tree(index) => {
-                let below = place::below(&guest, &area.guest).ok_or(Errno::EACCES)?;
-                let below = place::components(below);
-                Some((
-                    index,
-                    Dir::new(&self.set, index, &below).ok_or(Errno::EACCES)?,
-                ))
-            }
-            AreaKind::Served => None,
-            AreaKind::Exempt => return Err(Errno::EACCES),
-        };
-        Ok(Site {
-            fd: dir.try_clone().map_err(|_| Errno::EMFILE)?,
-            guest,
-            tree,
-        })
+    pub(super) fn site(
+        &self,
+        caller: &Caller<'_>,
+        dir: &Fd,
+        look: &Look,
+        area: &Area,
+    ) -> Result<Site, Errno> {
+        let place = self.place_of(caller, dir, look)?;
+        // It has gone to another area since it was looked at, or out of all of them.
+        if !area.is_covered() || place.area != Some(area.index) {
+            return Err(Errno::EACCES);
+        }
+        Ok(Site::new(dir, place))
     }
 
     /// Whether an entry of this name may change what the directory around it is.
@@ -102,7 +194,7 @@ impl Broker {
 
     /// The facts around a name of a covered directory.
     pub(super) fn facts<'a>(&'a self, site: &'a Site, name: &'a CStr) -> Option<Pinned<'a>> {
-        let (tree, dir) = site.tree.as_ref()?;
+        let (tree, dir) = site.tree()?;
         let above = self.above.get(*tree)?;
         Some(Pinned::new(
             site.fd.as_fd(),
@@ -121,7 +213,7 @@ impl Broker {
         name: &CStr,
         kind: Kind,
     ) -> Result<Verdict, Stop> {
-        let (Some((_, dir)), Some(facts)) = (&site.tree, self.facts(site, name)) else {
+        let (Some((_, dir)), Some(facts)) = (site.tree(), self.facts(site, name)) else {
             return Ok(Verdict::Allow);
         };
         let target = Target {
@@ -156,6 +248,7 @@ impl Broker {
     /// The present name of an object that was reached by a descriptor; `None` where it has none, or is what its area starts with.
     pub(super) fn name_of(
         &self,
+        caller: &Caller<'_>,
         object: &OwnedFd,
         look: &Look,
         area: &Area,
@@ -180,13 +273,14 @@ impl Broker {
             mode: 0,
             resolve: libc::RESOLVE_NO_SYMLINKS,
         };
-        let dir = at::open(self.root.as_fd(), &above, how).map_err(|_| Errno::EACCES)?;
+        let dir = Fd::new(at::open(self.root.as_fd(), &above, how).map_err(|_| Errno::EACCES)?);
         let name = CString::new(name).map_err(|_| Errno::EACCES)?;
         // Another name of a file whose own is gone may be a protected one.
         if !find(&dir, &name)?.is_some_and(|found| found.same(look)) {
             return Err(Errno::EACCES.into());
         }
-        Ok(Some((self.site(&dir, area)?, name)))
+        let dir_look = at::look(dir.as_fd(), c"")?;
+        Ok(Some((self.site(caller, &dir, &dir_look, area)?, name)))
     }
 
     /// Makes the check that a verdict demands, under the exclusive lock. `from` is what is renamed to the name.
@@ -248,101 +342,25 @@ impl Broker {
         }
     }
 
+    /// As [`Self::denied`], where the line is about another name than the one the kernel would have asked about.
+    pub(super) fn denied_for(reason: Reason, told: &Asked<'_>, asked: &Asked<'_>) -> Stop {
+        Stop::Denied(Box::new(Denied {
+            action: told.action,
+            guest: place::join(told.site.guest(), told.name.to_bytes()),
+            cause: cause(reason),
+            anyway: asked.would_fail(),
+        }))
+    }
+
     /// A refusal of the broker, to be reported once the lock is free.
     pub(super) fn denied(cause: Cause, asked: &Asked<'_>) -> Stop {
         Stop::Denied(Box::new(Denied {
             action: asked.action,
-            guest: place::join(&asked.site.guest, asked.name.to_bytes()),
+            guest: place::join(asked.site.guest(), asked.name.to_bytes()),
             cause,
             // The kernel would have refused as well: nothing to report.
             anyway: asked.would_fail(),
         }))
-    }
-}
-
-impl Broker {
-    /// Why a name that something is mounted on is not removed, moved or replaced. From here such a mount does not hold a name (the kernel
-    /// looks at the mounts of who asks, and takes those of others away), so this is the only place where it is refused.
-    pub(super) fn held(&self, action: Action, asked: &Asked<'_>, found: &Look) -> Stop {
-        match self.ruled(action, asked, found) {
-            Err(stop) => stop,
-            // Outside of the sandbox it is busy as well.
-            Ok(()) if self.is_mounted_on_host(asked, found) => Errno::EBUSY.into(),
-            Ok(()) => Self::denied(Cause::Unsupported, asked),
-        }
-    }
-
-    /// Whether a rule denies a name that something is mounted on, for its own sake: a protected file is a read-only mount of itself. What
-    /// is a part of the plan (another tree, a private directory) is judged there.
-    pub(super) fn ruled(
-        &self,
-        action: Action,
-        asked: &Asked<'_>,
-        found: &Look,
-    ) -> Result<(), Stop> {
-        if self.areas.has_mount(found.mount) {
-            return Ok(());
-        }
-        match self.decide(action, asked.site, asked.name, kind(Some(found)))? {
-            Verdict::Deny(reason) => Err(Self::denied(cause(reason), asked)),
-            Verdict::Allow | Verdict::NeedsGate(_) | Verdict::NeedsSubtreeWalk(_) => Ok(()),
-        }
-    }
-
-    fn is_mounted_on_host(&self, asked: &Asked<'_>, found: &Look) -> bool {
-        let guest = place::join(&asked.site.guest, asked.name.to_bytes());
-        let host = self.host_path(&guest).unwrap_or(guest);
-        CString::new(host)
-            .ok()
-            .and_then(|path| at::open_here(&path, libc::O_PATH | libc::O_NOFOLLOW).ok())
-            .and_then(|host| at::look(host.as_fd(), c"").ok())
-            .is_some_and(|host| {
-                host.mount_root && (host.device, host.ino) == (found.device, found.ino)
-            })
-    }
-
-    /// As [`Self::ruled`], for an object that was reached by a descriptor or by links.
-    pub(super) fn object_ruled(
-        &self,
-        (what, action, needs): (&'static str, Action, Needs),
-        object: &OwnedFd,
-        look: &Look,
-    ) -> Result<(), Stop> {
-        if !look.mount_root {
-            return Ok(());
-        }
-        let Some((dir, name)) = self.parent_of(object) else {
-            return Ok(());
-        };
-        let Some(area) = self.area(&dir)?.0.filter(|area| area.is_covered()) else {
-            return Ok(());
-        };
-        let asked = Asked {
-            action: what,
-            site: &self.site(&dir, area)?,
-            name: &name,
-            needs,
-        };
-        self.ruled(action, &asked, look)
-    }
-
-    /// The directory that holds an object now, by the path the object has.
-    pub(super) fn parent_of(&self, object: &OwnedFd) -> Option<(OwnedFd, CString)> {
-        let path = place::path(object.as_fd()).ok()?;
-        let slash = path.iter().rposition(|&b| b == b'/')?;
-        let (above, name) = path.split_at(slash);
-        let above = above.strip_prefix(b"/").filter(|above| !above.is_empty());
-        let above = CString::new(above.unwrap_or(b".")).ok()?;
-        let name = CString::new(name.get(1..)?).ok()?;
-        let how = at::How {
-            flags: place::PATH_DIR,
-            mode: 0,
-            resolve: libc::RESOLVE_NO_SYMLINKS,
-        };
-        let dir = at::open(self.root.as_fd(), &above, how).ok()?;
-        let there = at::look(dir.as_fd(), &name).ok()?;
-        let here = at::look(object.as_fd(), c"").ok()?;
-        (there.same(&here) && there.mount == here.mount).then_some((dir, name))
     }
 }
 
@@ -355,7 +373,7 @@ pub(super) fn sound(facts: &Pinned<'_>) -> Result<(), Stop> {
 }
 
 fn spot<'a>(site: &'a Site, name: &'a CStr, facts: &'a Pinned<'a>) -> Option<Spot<'a>> {
-    let (_, path) = site.tree.as_ref()?;
+    let (_, path) = site.tree()?;
     Some(Spot {
         dir: site.fd.as_fd(),
         path,

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use nix::errno::Errno;
 
 use super::caller::Caller;
+use super::memory::Fd;
 use super::{Stop, place};
 use crate::sys::at;
 
@@ -24,7 +25,7 @@ pub(super) enum Link {
     /// A path to go on with.
     Text(Vec<u8>),
     /// The object.
-    Object(OwnedFd),
+    Object(Fd),
 }
 
 /// The directory lies in a /proc.
@@ -35,7 +36,7 @@ pub(super) fn is_proc(dir: BorrowedFd<'_>) -> Result<bool, Errno> {
 /// Follows the link `name` in a directory of /proc.
 pub(super) fn follow(
     caller: &Caller<'_>,
-    root: BorrowedFd<'_>,
+    root: &Fd,
     dir: &OwnedFd,
     name: &CStr,
     link: &OwnedFd,
@@ -62,15 +63,15 @@ pub(super) fn follow(
     };
     let object = match (entry, name.to_bytes()) {
         (None, name @ (b"cwd" | b"exe")) => {
-            caller.open(of, &String::from_utf8_lossy(name), libc::O_PATH)?
+            Fd::new(caller.open(of, &String::from_utf8_lossy(name), libc::O_PATH)?)
         }
-        (None, b"root") => root.try_clone_to_owned().map_err(|_| Errno::EMFILE)?,
+        (None, b"root") => Fd::clone(root),
         (Some(b"fd"), number) => {
             let number: u32 = std::str::from_utf8(number)
                 .ok()
                 .and_then(|n| n.parse().ok())
                 .ok_or(Errno::ENOENT)?;
-            caller.open(of, &format!("fd/{number}"), libc::O_PATH)?
+            Fd::new(caller.open(of, &format!("fd/{number}"), libc::O_PATH)?)
         }
         _ => return Err(Stop::Foreign),
     };

@@ -9,10 +9,15 @@ mod areas;
 mod caller;
 mod crew;
 mod denial;
+mod epoch;
+mod handouts;
+mod held;
 mod judge;
 mod magic;
+mod memory;
 mod pending;
 mod place;
+mod processes;
 mod read_only;
 mod resolve;
 mod subtree;
@@ -39,6 +44,9 @@ use areas::Areas;
 use caller::Caller;
 use crew::Crew;
 use denial::Denied;
+use epoch::Epoch;
+use memory::Fd;
+use processes::Processes;
 use resolve::Walk;
 use workers::Staff;
 pub use workers::Supervisor;
@@ -63,7 +71,8 @@ pub trait Sink: Send + Sync {
 /// One refused call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// What was asked: create, write, rename, link, unlink, mkdir, chmod, symlink, mknod, truncate.
+    /// What was asked: create, write, rename (away), rename-to, move (a directory, refused for what is in it), link, unlink, rmdir, mkdir,
+    /// chmod, symlink, mknod, truncate.
     pub action: &'static str,
     /// Of what: absolute, as the child sees it.
     pub path: PathBuf,
@@ -179,11 +188,13 @@ impl Prepared {
         let broker = Broker {
             areas: Areas::new(&self.plan, door.root.as_fd())?,
             listener: door.listener,
-            root: door.root,
+            root: Fd::new(door.root),
             child: door.child,
             set: self.set,
             trees: self.trees,
             lock: RwLock::new(()),
+            directories: Epoch::default(),
+            processes: Processes::default(),
             above: self.above,
             repositories: Repositories::default(),
             protected_links: self.protected_links,
@@ -212,13 +223,17 @@ fn protected_links() -> bool {
 /// What all workers share.
 struct Broker {
     listener: OwnedFd,
-    root: OwnedFd,
+    root: Fd,
     child: Pid,
     set: RuleSet,
     areas: Areas,
     trees: Vec<TreePaths>,
     /// Shared by operations on entries, taken alone by those that move directories or depend on more than one entry.
     lock: RwLock<()>,
+    /// Changes whenever a directory has been moved or removed.
+    directories: Epoch,
+    /// What is remembered of the callers.
+    processes: Processes,
     /// What lies above each tree, on the host.
     above: Vec<Above>,
     /// Which repositories were made in this run.
@@ -238,7 +253,7 @@ impl std::fmt::Debug for Broker {
 
 impl Broker {
     fn walk<'w>(&'w self, caller: &'w Caller<'w>) -> Walk<'w> {
-        Walk::new(caller, self.root.as_fd(), &self.areas, self.protected_links)
+        Walk::new(caller, &self.root, &self.areas, self.protected_links)
     }
 }
 

@@ -7,7 +7,7 @@
 //! The errors are the kernel's own, since each step is the kernel's (path_resolution(7)).
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
 
@@ -15,6 +15,7 @@ use super::Stop;
 use super::areas::Areas;
 use super::caller::Caller;
 use super::magic::{self, Link};
+use super::memory::Fd;
 use super::place;
 use crate::sys::at::{self, How, Look};
 
@@ -39,7 +40,7 @@ pub(super) enum Last {
 /// A pinned directory, and what the path says about an entry of it.
 #[derive(Debug)]
 pub(super) struct Spot {
-    pub(super) dir: OwnedFd,
+    pub(super) dir: Fd,
     pub(super) last: Last,
     /// Slashes follow the last component.
     pub(super) slash: bool,
@@ -51,14 +52,14 @@ pub(super) enum Goal {
     /// Another name.
     Spot(Spot),
     /// An object, by a link of /proc that is no path.
-    Object(OwnedFd),
+    Object(Fd),
 }
 
 /// One resolution; the limit on links holds for all of it.
 #[derive(Debug)]
 pub(super) struct Walk<'w> {
     caller: &'w Caller<'w>,
-    root: BorrowedFd<'w>,
+    root: &'w Fd,
     areas: &'w Areas,
     protected_links: bool,
     resolve: u64,
@@ -66,13 +67,13 @@ pub(super) struct Walk<'w> {
     /// The path starts at the root.
     absolute: bool,
     /// For a scoped resolution: where it starts, and the path that was resolved so far.
-    scope: Option<(OwnedFd, Vec<u8>)>,
+    scope: Option<(Fd, Vec<u8>)>,
 }
 
 impl<'w> Walk<'w> {
     pub(super) fn new(
         caller: &'w Caller<'w>,
-        root: BorrowedFd<'w>,
+        root: &'w Fd,
         areas: &'w Areas,
         protected_links: bool,
     ) -> Self {
@@ -118,7 +119,7 @@ impl<'w> Walk<'w> {
     }
 
     /// Resolves a path from a directory; a leading slash has been taken into account.
-    fn from(&mut self, base: OwnedFd, path: &[u8]) -> Result<Spot, Stop> {
+    fn from(&mut self, base: Fd, path: &[u8]) -> Result<Spot, Stop> {
         let Split { dir, last, slash } = split(path)?;
         Ok(Spot {
             dir: self.directory(base, dir)?,
@@ -142,13 +143,13 @@ impl<'w> Walk<'w> {
             resolve: self.resolve | libc::RESOLVE_NO_MAGICLINKS,
         };
         Ok(Spot {
-            dir: at::open(base.as_fd(), &dir, how)?,
+            dir: Fd::new(at::open(base.as_fd(), &dir, how)?),
             last,
             slash,
         })
     }
 
-    fn directory(&mut self, base: OwnedFd, path: &[u8]) -> Result<OwnedFd, Stop> {
+    fn directory(&mut self, base: Fd, path: &[u8]) -> Result<Fd, Stop> {
         let start = path.iter().position(|&b| b != b'/').unwrap_or(path.len());
         let path = path.get(start..).unwrap_or_default();
         if path.is_empty() {
@@ -164,26 +165,26 @@ impl<'w> Walk<'w> {
             Err(Errno::ELOOP) if self.resolve & libc::RESOLVE_NO_SYMLINKS == 0 => {
                 self.steps(base, path)
             }
-            other => Ok(other?),
+            other => Ok(Fd::new(other?)),
         }
     }
 
     /// One component at a time.
-    fn steps(&mut self, base: OwnedFd, path: &[u8]) -> Result<OwnedFd, Stop> {
+    fn steps(&mut self, base: Fd, path: &[u8]) -> Result<Fd, Stop> {
         let mut at = base;
         // What is left to walk, the next component last.
         let mut left: Vec<Vec<u8>> = Vec::new();
         push_components(&mut left, path);
         while let Some(component) = left.pop() {
             let next = match component.as_slice() {
-                b"." => at::open(at.as_fd(), c".", directory_how())?,
+                b"." => open(&at, c".", directory_how())?,
                 b".." if self.areas.is_root(&at::look(at.as_fd(), c"")?) => {
-                    at::open(at.as_fd(), c".", directory_how())?
+                    open(&at, c".", directory_how())?
                 }
-                b".." => at::open(at.as_fd(), c"..", directory_how())?,
+                b".." => open(&at, c"..", directory_how())?,
                 _ => {
                     let name = CString::new(component).map_err(|_| Errno::EINVAL)?;
-                    let next = at::open(at.as_fd(), &name, object_how())?;
+                    let next = open(&at, &name, object_how())?;
                     let look = at::look(next.as_fd(), c"")?;
                     if look.is(libc::S_IFLNK) {
                         match self.link(&at, &name, &next)? {
@@ -192,7 +193,7 @@ impl<'w> Walk<'w> {
                                 push_components(&mut left, &text);
                                 if text.starts_with(b"/") {
                                     self.may_start_again(&look)?;
-                                    self.clone_root()?
+                                    Fd::clone(self.root)
                                 } else {
                                     continue;
                                 }
@@ -243,9 +244,9 @@ impl<'w> Walk<'w> {
         }
         let base = if absolute {
             self.may_start_again(&look)?;
-            self.clone_root()?
+            Fd::clone(self.root)
         } else {
-            spot.dir.try_clone().map_err(|_| Errno::EMFILE)?
+            Fd::clone(&spot.dir)
         };
         Ok(Goal::Spot(self.from(base, &text)?))
     }
@@ -293,12 +294,7 @@ impl<'w> Walk<'w> {
     }
 
     /// The object a path names, for calls that act on objects and not on names.
-    pub(super) fn object(
-        &mut self,
-        dirfd: i32,
-        path: &CStr,
-        follow: bool,
-    ) -> Result<OwnedFd, Stop> {
+    pub(super) fn object(&mut self, dirfd: i32, path: &CStr, follow: bool) -> Result<Fd, Stop> {
         let mut spot = self.start(dirfd, path)?;
         loop {
             let name = match &spot.last {
@@ -306,12 +302,12 @@ impl<'w> Walk<'w> {
                     return self.scoped_directory(&spot.last);
                 }
                 Last::Root | Last::Dot => {
-                    return Ok(at::open(spot.dir.as_fd(), c".", directory_how())?);
+                    return Ok(open(&spot.dir, c".", directory_how())?);
                 }
                 Last::DotDot if self.areas.is_root(&at::look(spot.dir.as_fd(), c"")?) => {
-                    return Ok(at::open(spot.dir.as_fd(), c".", directory_how())?);
+                    return Ok(open(&spot.dir, c".", directory_how())?);
                 }
-                Last::DotDot => return Ok(at::open(spot.dir.as_fd(), c"..", directory_how())?),
+                Last::DotDot => return Ok(open(&spot.dir, c"..", directory_how())?),
                 Last::Name(name) => name.clone(),
             };
             let found = at::look(spot.dir.as_fd(), &name)?;
@@ -334,7 +330,7 @@ impl<'w> Walk<'w> {
             } else {
                 object_how()
             };
-            match at::open(spot.dir.as_fd(), &name, how) {
+            match open(&spot.dir, &name, how) {
                 // It has become a link meanwhile.
                 Err(Errno::ELOOP) => {}
                 other => return Ok(other?),
@@ -343,7 +339,7 @@ impl<'w> Walk<'w> {
     }
 
     /// `.`, `..` or the start of the scope itself, as the last component: the kernel knows whether that leaves the scope.
-    fn scoped_directory(&self, last: &Last) -> Result<OwnedFd, Stop> {
+    fn scoped_directory(&self, last: &Last) -> Result<Fd, Stop> {
         let (base, so_far) = self.scope.as_ref().ok_or(Errno::EINVAL)?;
         let last: &[u8] = if *last == Last::DotDot { b".." } else { b"." };
         let so_far = if so_far.is_empty() {
@@ -357,23 +353,23 @@ impl<'w> Walk<'w> {
             mode: 0,
             resolve: self.resolve | libc::RESOLVE_NO_MAGICLINKS,
         };
-        Ok(at::open(base.as_fd(), &path, how)?)
+        Ok(Fd::new(at::open(base.as_fd(), &path, how)?))
     }
 
     /// An absolute link under `RESOLVE_NO_XDEV` (nd_jump_root() of the kernel): never on the way of a relative path, else only on the
     /// root's own mount.
     fn may_start_again(&self, link: &Look) -> Result<(), Errno> {
         if self.resolve & libc::RESOLVE_NO_XDEV != 0
-            && (!self.absolute || at::look(self.root, c"")?.mount != link.mount)
+            && (!self.absolute || at::look(self.root.as_fd(), c"")?.mount != link.mount)
         {
             return Err(Errno::EXDEV);
         }
         Ok(())
     }
+}
 
-    fn clone_root(&self) -> Result<OwnedFd, Errno> {
-        self.root.try_clone_to_owned().map_err(|_| Errno::EMFILE)
-    }
+fn open(dir: &Fd, name: &CStr, how: How) -> Result<Fd, Errno> {
+    at::open(dir.as_fd(), name, how).map(Fd::new)
 }
 
 fn must_be_directory(fd: &OwnedFd) -> Result<(), Errno> {

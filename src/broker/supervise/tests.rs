@@ -5,4 +5,5 @@ mod basics;
 mod details;
 mod fidelity;
 mod harness;
+mod kept;
 mod races;

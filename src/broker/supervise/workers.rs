@@ -19,6 +19,8 @@ use nix::sys::resource::Resource;
 use super::act::{Outcome, Turn};
 use super::caller::Caller;
 use super::crew::{Crew, Hand};
+use super::handouts::{Handouts, must_settle};
+use super::memory::Memory;
 use super::pending::{self, Queued};
 use super::{Broker, BrokerError};
 use crate::broker::calls::Call;
@@ -63,6 +65,7 @@ struct Shared {
     active: Condvar,
     /// What each worker has received and answered so far: odd while it handles a call.
     progress: [AtomicU64; MOST],
+    handouts: Handouts<MOST>,
     /// The watchdog sleeps for good.
     asleep: AtomicBool,
     failed: AtomicBool,
@@ -167,6 +170,7 @@ pub(super) fn start(
         vacant: Condvar::new(),
         active: Condvar::new(),
         progress: Default::default(),
+        handouts: Handouts::default(),
         asleep: AtomicBool::new(false),
         failed: AtomicBool::new(false),
         queue: Mutex::new(queue),
@@ -215,6 +219,7 @@ fn worker(crew: &mut Crew, shared: &Arc<Shared>) -> Result<(), BrokerError> {
 /// One worker's life.
 fn work(shared: &Shared, index: usize) -> Result<(), Errno> {
     let mut buffers = Buffers::new()?;
+    let memory = Memory::default();
     let listener = shared.broker.listener.as_fd();
     let progress = shared.progress.get(index).ok_or(Errno::EAGAIN)?;
     while lead(shared, index) {
@@ -225,7 +230,7 @@ fn work(shared: &Shared, index: usize) -> Result<(), Errno> {
                 if shared.asleep.load(Ordering::SeqCst) {
                     shared.wake_watchdog();
                 }
-                handle(shared, &mut buffers, &request);
+                handle(shared, index, &memory, &mut buffers, &request);
                 progress.fetch_add(1, Ordering::SeqCst);
             }
             Err(Errno::EINTR) => {}
@@ -318,50 +323,54 @@ fn replace(shared: &Arc<Shared>, mut lead: MutexGuard<'_, Lead>) {
     shared.vacant.notify_one();
 }
 
-fn handle(shared: &Shared, buffers: &mut Buffers, request: &Request) {
+fn handle(
+    shared: &Shared,
+    index: usize,
+    memory: &Memory,
+    buffers: &mut Buffers,
+    request: &Request,
+) {
     let broker = &shared.broker;
     let listener = broker.listener.as_fd();
-    let turn = Turn::new(broker, Caller::new(listener, request), request);
-    let answer = match Call::from_number(request.number) {
+    let call = Call::from_number(request.number);
+    let outcome = call.map(|call| {
+        let caller = Caller::new(listener, request, memory, &broker.processes);
+        Turn::new(broker, caller, request).take(call)
+    });
+    // Whatever was opened on the caller's behalf is closed by now, but for the file it gets.
+    let answer = match outcome {
         // Only calls of the table are sent here.
         None => Answer::Error(Errno::ENOSYS),
-        Some(call) => match turn.take(call) {
-            Ok(Outcome::Value(value)) => Answer::Value(value),
-            Ok(Outcome::Continue) => Answer::Continue,
-            Ok(Outcome::Give {
-                file,
-                close_on_exec,
-            }) => {
-                let given = notify::add_descriptor(
-                    listener,
-                    request.id,
-                    file.as_fd(),
-                    close_on_exec,
-                    false,
-                );
-                // Before the caller goes on: it may execute the file (ETXTBSY) or lock it (P4).
-                drop(file);
-                match given {
-                    Ok(number) => Answer::Value(i64::from(number)),
-                    Err(errno) => Answer::Error(errno),
-                }
+        Some(Ok(Outcome::Value(value))) => Answer::Value(value),
+        Some(Ok(Outcome::Continue)) => {
+            if call.is_some_and(must_settle) {
+                shared.handouts.settle(index);
             }
-            Ok(Outcome::Later(waiting)) => {
-                let queued = Queued {
-                    id: request.id,
-                    waiting,
-                };
-                let queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
-                if queue.send(queued).is_ok() {
-                    return;
-                }
-                Answer::Error(Errno::EINTR)
+            Answer::Continue
+        }
+        Some(Ok(Outcome::Give {
+            file,
+            close_on_exec,
+        })) => {
+            let to = (listener, request.id);
+            match shared.handouts.give(index, to, file, close_on_exec) {
+                Ok(()) => return,
+                Err(errno) => Answer::Error(errno),
             }
-            Err(errno) => Answer::Error(errno),
-        },
+        }
+        Some(Ok(Outcome::Later(waiting))) => {
+            let queued = Queued {
+                id: request.id,
+                waiting,
+            };
+            let queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            if queue.send(queued).is_ok() {
+                return;
+            }
+            Answer::Error(Errno::EINTR)
+        }
+        Some(Err(errno)) => Answer::Error(errno),
     };
-    // Whatever was opened on the caller's behalf is closed by now.
-    drop(turn);
     // ENOENT: the caller was killed meanwhile.
     let _gone = notify::answer(listener, buffers, request.id, answer);
 }

@@ -6,12 +6,12 @@ use nix::errno::Errno;
 
 use super::super::areas::Area;
 use super::super::judge::{Asked, Needs, sound};
+use super::super::memory::Fd;
 use super::super::{Broker, Stop, place};
 use super::open::{Wish, not_ours};
 use super::{Outcome, Turn};
 use crate::broker::decide::decide_unnamed;
 use crate::sys::at::{self, How};
-use crate::sys::task;
 
 /// `struct open_how` as it was first, and the largest the kernel looks at.
 const HOW_SIZE: usize = 24;
@@ -92,7 +92,8 @@ impl Turn<'_> {
             return Err(Errno::ENOTDIR.into());
         }
         if wish.has(libc::O_PATH) {
-            return Ok(wish.give(object));
+            let object = Fd::try_unwrap(object).or_else(|kept| kept.try_clone());
+            return Ok(wish.give(object.map_err(|_| Errno::EMFILE)?));
         }
         if look.is(libc::S_IFLNK) {
             return Err(Errno::ELOOP.into());
@@ -115,7 +116,7 @@ impl Turn<'_> {
     pub(super) fn unnamed(&self, wish: &Wish) -> Result<Outcome, Stop> {
         let mut walk = self.walk().with(wish.resolve);
         let dir = walk.object(wish.dirfd, &wish.path, wish.follows())?;
-        let (area, look) = self.broker.area(&dir)?;
+        let (area, look) = self.broker.area(&self.caller, &dir)?;
         let Some(area) = area.filter(|area| area.is_covered()) else {
             return not_ours(wish);
         };
@@ -123,8 +124,8 @@ impl Turn<'_> {
             return Err(Errno::ENOTDIR.into());
         }
         let file = self.broker.locked(false, |alone| {
-            let site = self.broker.site(&dir, area)?;
-            if let (Some((_, known)), Some(facts)) = (&site.tree, self.broker.facts(&site, c".")) {
+            let site = self.broker.site(&self.caller, &dir, &look, area)?;
+            if let (Some((_, known)), Some(facts)) = (site.tree(), self.broker.facts(&site, c".")) {
                 let verdict = decide_unnamed(&self.broker.set, known, &facts);
                 sound(&facts)?;
                 let asked = Asked {
@@ -135,7 +136,7 @@ impl Turn<'_> {
                 };
                 Broker::cleared(verdict, alone, &asked)?;
             }
-            task::set_umask(self.caller.status()?.umask);
+            self.caller.memory.set_umask(self.caller.umask()?);
             let how = How {
                 flags: place::flags(wish.flags | libc::O_NOCTTY),
                 mode: u64::from(wish.mode),

@@ -11,13 +11,13 @@ use super::super::resolve::Last;
 use super::super::{Broker, Stop, place};
 use super::{Outcome, Turn};
 use crate::broker::action::{Action, Kind};
-use crate::sys::{at, task};
+use crate::sys::at;
 
 impl Turn<'_> {
     pub(super) fn mkdir(&self, dirfd: i32, path: u64, mode: i32) -> Result<Outcome, Stop> {
         let mode = mode.cast_unsigned() & 0o7777;
         self.make("mkdir", Action::Mkdir, dirfd, path, &|dir, name| {
-            task::set_umask(self.caller.status()?.umask);
+            self.caller.memory.set_umask(self.caller.umask()?);
             at::make_dir(dir, name, mode)
         })
     }
@@ -36,7 +36,7 @@ impl Turn<'_> {
             _ => return Ok(Outcome::Continue),
         }
         self.make("mknod", Action::Mknod, dirfd, path, &|dir, name| {
-            task::set_umask(self.caller.status()?.umask);
+            self.caller.memory.set_umask(self.caller.umask()?);
             at::make_node(dir, name, mode, device.cast_unsigned())
         })
     }
@@ -63,7 +63,7 @@ impl Turn<'_> {
             // It exists: EEXIST, whatever else happens.
             return Ok(Outcome::Continue);
         };
-        let (area, _) = broker.area(&spot.dir)?;
+        let (area, look) = broker.area(&self.caller, &spot.dir)?;
         let Some(area) = area.filter(|area| Area::is_covered(area)) else {
             if find(&spot.dir, name)?.is_none() {
                 self.note(self.read_only(what, &spot.dir, name, Needs::Directory));
@@ -71,7 +71,7 @@ impl Turn<'_> {
             return Ok(Outcome::Continue);
         };
         broker.locked(Broker::is_completing(name.to_bytes()), |alone| {
-            let site = broker.site(&spot.dir, area)?;
+            let site = broker.site(&self.caller, &spot.dir, &look, area)?;
             if find(&spot.dir, name)?.is_some() {
                 return Err(Errno::EEXIST.into());
             }

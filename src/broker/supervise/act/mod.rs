@@ -8,6 +8,7 @@ mod how;
 mod make;
 mod mode;
 mod open;
+mod quick;
 mod remove;
 mod rename;
 mod state;
@@ -182,15 +183,11 @@ impl<'b> Turn<'b> {
             Call::Fchmodat => self.chmod(self.int(0), self.arg(1), self.int(2), 0),
             Call::Fchmodat2 => self.chmod(self.int(0), self.arg(1), self.int(2), self.int(3)),
             Call::Fchmod => self.fchmod(self.int(0), self.int(1)),
-            Call::Umask
-            | Call::Chdir
-            | Call::Fchdir
-            | Call::Clone
-            | Call::Unshare
-            | Call::Execve
-            | Call::Execveat
-            | Call::Flock
-            | Call::Fcntl => Ok(self.passing(call)),
+            Call::Umask => Ok(self.changes_umask()),
+            Call::Chdir | Call::Fchdir => Ok(self.goes_elsewhere()),
+            Call::Clone | Call::Unshare => Ok(self.splits_or_shares()),
+            Call::Execve | Call::Execveat => Ok(self.executes()),
+            Call::Flock | Call::Fcntl => Ok(Outcome::Continue),
         }
     }
 

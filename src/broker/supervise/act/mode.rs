@@ -29,7 +29,7 @@ impl Turn<'_> {
         }
         let path = self.caller.text(path)?;
         let object = if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-            self.caller.base(self.broker.root.as_fd(), dirfd, c"")?
+            self.caller.base(&self.broker.root, dirfd, c"")?
         } else {
             let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
             self.walk().object(dirfd, &path, follow)?
@@ -96,7 +96,12 @@ impl Turn<'_> {
         let Change { object, look, .. } = change;
         let area = broker.areas.of(object.as_fd(), look)?;
         let Some(area) = area.filter(|area| Area::is_covered(area)) else {
-            broker.object_ruled((change.what, change.action, change.needs), object, look)?;
+            broker.object_ruled(
+                &self.caller,
+                (change.what, change.action, change.needs),
+                object,
+                look,
+            )?;
             if change.action == Action::Write && !self.may_truncate(object, look)? {
                 return Err(Errno::EACCES.into());
             }
@@ -110,7 +115,7 @@ impl Turn<'_> {
             return Ok(Outcome::Value(0));
         };
         broker.locked(false, |alone| {
-            if let Some((site, name)) = broker.name_of(object, look, area)? {
+            if let Some((site, name)) = broker.name_of(&self.caller, object, look, area)? {
                 let asked = Asked {
                     action: change.what,
                     site: &site,

@@ -15,7 +15,6 @@ use crate::broker::action::{Action, Kind};
 use crate::broker::decide::Verdict;
 use crate::broker::gitdir::Passed;
 use crate::sys::at::{self, How, Look};
-use crate::sys::task;
 
 /// What F_SETFL can change (SETFL_MASK of the kernel's fs/fcntl.c), but for the one flag that is taken back.
 const SETTABLE: i32 = libc::O_APPEND | libc::O_DIRECT | libc::O_NOATIME | libc::O_ASYNC;
@@ -121,6 +120,8 @@ impl Turn<'_> {
         };
         if unnamed {
             self.unnamed(&wish)
+        } else if let Some(outcome) = self.quick(&wish)? {
+            Ok(outcome)
         } else {
             self.named(&wish)
         }
@@ -136,7 +137,7 @@ impl Turn<'_> {
                     return self.never_a_file(wish, &spot);
                 }
             };
-            let (area, look) = self.broker.area(&spot.dir)?;
+            let (area, look) = self.broker.area(&self.caller, &spot.dir)?;
             let step = if let Some(area) = area.filter(|area| area.is_covered()) {
                 self.covered(wish, &spot, &name, area, &look)?
             } else {
@@ -219,7 +220,7 @@ impl Turn<'_> {
         let broker = self.broker;
         let alone = wish.creates() && Broker::is_completing(name.to_bytes());
         broker.locked(alone, |alone| {
-            let site = broker.site(&spot.dir, area)?;
+            let site = broker.site(&self.caller, &spot.dir, look, area)?;
             let found = find(&spot.dir, name)?;
             if let Some(found) = &found {
                 if found.mount != look.mount {
@@ -246,7 +247,7 @@ impl Turn<'_> {
                 return Ok(Step::Done(Outcome::Continue));
             }
             let umask = if wish.creates() {
-                self.caller.status()?.umask
+                self.caller.umask()?
             } else {
                 0
             };
@@ -256,7 +257,7 @@ impl Turn<'_> {
                 Checked::Give(file) => return Ok(Step::Done(wish.give(file))),
             };
             if wish.creates() {
-                task::set_umask(umask);
+                self.caller.memory.set_umask(umask);
             }
             let opened = attempt(wish, &spot.dir, name, made)?;
             // What was there before is not new, whoever opens it.
@@ -324,7 +325,12 @@ impl Turn<'_> {
         let area = broker.areas.of(object.as_fd(), &look)?;
         let Some(area) = area.filter(|area| area.is_covered()) else {
             if !wish.only_reads() {
-                broker.object_ruled(("write", Action::Write, Needs::Object), object, &look)?;
+                broker.object_ruled(
+                    &self.caller,
+                    ("write", Action::Write, Needs::Object),
+                    object,
+                    &look,
+                )?;
             }
             if !wish.floor && !wish.modern {
                 return self.empty(wish, object, &look);
@@ -335,7 +341,7 @@ impl Turn<'_> {
             return Err(Errno::EISDIR.into());
         }
         broker.locked(false, |alone| {
-            if let Some((site, name)) = broker.name_of(object, &look, area)? {
+            if let Some((site, name)) = broker.name_of(&self.caller, object, &look, area)? {
                 let asked = Asked {
                     action: "write",
                     site: &site,
@@ -381,7 +387,7 @@ impl Turn<'_> {
             if !self.may_truncate(dir, &dir_look)? {
                 return Err(Errno::EACCES.into());
             }
-            task::set_umask(self.caller.status()?.umask);
+            self.caller.memory.set_umask(self.caller.umask()?);
             return attempt(wish, dir, name, Made::New);
         };
         let object = match at::open(spot.dir.as_fd(), name, how) {
@@ -404,7 +410,7 @@ pub(super) fn not_ours(wish: &Wish) -> Result<Outcome, Stop> {
 }
 
 /// Takes back what was added so as not to wait.
-fn opened(wish: &Wish, file: OwnedFd) -> Result<Outcome, Stop> {
+pub(super) fn opened(wish: &Wish, file: OwnedFd) -> Result<Outcome, Stop> {
     if !wish.has(libc::O_NONBLOCK) {
         at::set_flags(file.as_fd(), wish.flags & SETTABLE)?;
     }

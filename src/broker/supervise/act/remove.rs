@@ -29,7 +29,7 @@ impl Turn<'_> {
         let Last::Name(name) = &spot.last else {
             return Ok(Outcome::Continue);
         };
-        let (area, look) = broker.area(&spot.dir)?;
+        let (area, look) = broker.area(&self.caller, &spot.dir)?;
         let Some(area) = area.filter(|area| Area::is_covered(area)) else {
             let found = find(&spot.dir, name)?;
             if found.is_some_and(|found| found.is(libc::S_IFDIR) == is_rmdir) {
@@ -37,35 +37,42 @@ impl Turn<'_> {
             }
             return Ok(Outcome::Continue);
         };
-        broker.locked(Broker::is_completing(name.to_bytes()), |alone| {
-            let site = broker.site(&spot.dir, area)?;
-            let found = find(&spot.dir, name)?.ok_or(Errno::ENOENT)?;
-            // What cannot succeed is not decided, and not tried either: it may be something else by then.
-            if found.is(libc::S_IFDIR) != is_rmdir {
-                at::access(spot.dir.as_fd(), c"", libc::W_OK | libc::X_OK)?;
-                return Err(if is_rmdir {
-                    Errno::ENOTDIR
-                } else {
-                    Errno::EISDIR
+        // Whoever compares paths must not see a removed directory's inode number under another name.
+        broker.locked(
+            is_rmdir || Broker::is_completing(name.to_bytes()),
+            |alone| {
+                let site = broker.site(&self.caller, &spot.dir, &look, area)?;
+                let found = find(&spot.dir, name)?.ok_or(Errno::ENOENT)?;
+                // What cannot succeed is not decided, and not tried either: it may be something else by then.
+                if found.is(libc::S_IFDIR) != is_rmdir {
+                    at::access(spot.dir.as_fd(), c"", libc::W_OK | libc::X_OK)?;
+                    return Err(if is_rmdir {
+                        Errno::ENOTDIR
+                    } else {
+                        Errno::EISDIR
+                    }
+                    .into());
                 }
-                .into());
-            }
-            let asked = Asked {
-                action: what,
-                site: &site,
-                name,
-                needs,
-            };
-            if found.mount != look.mount {
-                return Err(broker.held(action, &asked, &found));
-            }
-            let verdict = broker.decide(action, &site, name, kind(Some(&found)))?;
-            let checks = Broker::cleared(verdict, alone, &asked)?;
-            broker.pass_to_act(checks, &asked)?;
-            broker.repositories.goes(&spot.dir, name.to_bytes())?;
-            let name = place::with_slash(name, spot.slash)?;
-            at::remove(spot.dir.as_fd(), &name, is_rmdir)?;
-            Ok(Outcome::Value(0))
-        })
+                let asked = Asked {
+                    action: what,
+                    site: &site,
+                    name,
+                    needs,
+                };
+                if found.mount != look.mount {
+                    return Err(broker.held(action, &asked, &found));
+                }
+                let verdict = broker.decide(action, &site, name, kind(Some(&found)))?;
+                let checks = Broker::cleared(verdict, alone, &asked)?;
+                broker.pass_to_act(checks, &asked)?;
+                broker.repositories.goes(&spot.dir, name.to_bytes())?;
+                let name = place::with_slash(name, spot.slash)?;
+                at::remove(spot.dir.as_fd(), &name, is_rmdir)?;
+                if is_rmdir {
+                    broker.directories.bump();
+                }
+                Ok(Outcome::Value(0))
+            },
+        )
     }
 }

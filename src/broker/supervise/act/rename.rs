@@ -3,12 +3,13 @@
 //! Both are done alone: what moves must be what was decided about, down to every entry of a directory.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 
 use super::super::areas::Area;
 use super::super::judge::{Asked, Needs, Site, find, kind, sound};
+use super::super::memory::Fd;
 use super::super::resolve::{Goal, Last, Spot, Walk};
 use super::super::{Broker, Cause, Stop, place, subtree};
 use super::{Outcome, Turn};
@@ -25,7 +26,7 @@ enum Source {
     /// What has this name.
     Name(Spot, CString),
     /// An object the caller holds.
-    Object(OwnedFd),
+    Object(Fd),
     /// What the path names is a directory, on this mount.
     Directory(u64),
 }
@@ -45,8 +46,8 @@ impl Turn<'_> {
         let (Last::Name(old_name), Last::Name(new_name)) = (&from.last, &to.last) else {
             return Ok(Outcome::Continue);
         };
-        let (from_area, from_look) = broker.area(&from.dir)?;
-        let (to_area, to_look) = broker.area(&to.dir)?;
+        let (from_area, from_look) = broker.area(&self.caller, &from.dir)?;
+        let (to_area, to_look) = broker.area(&self.caller, &to.dir)?;
         let covered = |area: Option<&'_ Area>| area.is_some_and(Area::is_covered);
         let (Some(from_area), Some(to_area)) = (from_area, to_area) else {
             return self.rename_elsewhere(&from, old_name, &to, new_name, (&from_look, &to_look));
@@ -58,8 +59,8 @@ impl Turn<'_> {
             return self.rename_elsewhere(&from, old_name, &to, new_name, (&from_look, &to_look));
         }
         broker.locked(true, |_| {
-            let here = broker.site(&from.dir, from_area)?;
-            let there = broker.site(&to.dir, to_area)?;
+            let here = broker.site(&self.caller, &from.dir, &from_look, from_area)?;
+            let there = broker.site(&self.caller, &to.dir, &to_look, to_area)?;
             let moved = find(&from.dir, old_name)?.ok_or(Errno::ENOENT)?;
             let replaced = find(&to.dir, new_name)?;
             let rename = Move {
@@ -69,7 +70,7 @@ impl Turn<'_> {
             };
             possible(&rename, (from.slash, to.slash))?;
             let asked = |source: bool| Asked {
-                action: "rename",
+                action: if source { "rename" } else { "rename-to" },
                 site: if source { &here } else { &there },
                 name: if source { old_name } else { new_name },
                 needs: Needs::Directory,
@@ -87,7 +88,7 @@ impl Turn<'_> {
                 (false, replaced.as_ref().filter(|_| exchange)),
             ] {
                 let Asked { site, name, .. } = asked(source);
-                let path = place::join(&site.guest, name.to_bytes());
+                let path = place::join(site.guest(), name.to_bytes());
                 if look.is_some_and(|look| look.is(libc::S_IFDIR)) && broker.areas.any_below(&path)
                 {
                     // What is mounted below would move along, and with it the path its rules are about, that its grant is for, and
@@ -105,6 +106,10 @@ impl Turn<'_> {
                 (to.dir.as_fd(), &place::with_slash(new_name, to.slash)?),
                 flags,
             )?;
+            let is_dir = |look: &Look| look.is(libc::S_IFDIR);
+            if is_dir(&moved) || replaced.as_ref().is_some_and(is_dir) {
+                broker.directories.bump();
+            }
             Ok(Outcome::Value(0))
         })
     }
@@ -118,7 +123,7 @@ impl Turn<'_> {
         looks: (&Look, &Look),
     ) -> Result<Outcome, Stop> {
         if looks.0.mount == looks.1.mount && find(&from.dir, old_name)?.is_some() {
-            self.note(self.read_only("rename", &to.dir, new_name, Needs::Directory));
+            self.note(self.read_only("rename-to", &to.dir, new_name, Needs::Directory));
         }
         Ok(Outcome::Continue)
     }
@@ -130,7 +135,7 @@ impl Turn<'_> {
         }
         let (old_path, new_path) = (self.caller.text(old.1)?, self.caller.text(new.1));
         let source = if old_path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-            Source::Object(self.caller.base(broker.root.as_fd(), old.0, c"")?)
+            Source::Object(self.caller.base(&broker.root, old.0, c"")?)
         } else {
             let mut walk = self.walk();
             let spot = walk.start(old.0, &old_path)?;
@@ -140,7 +145,7 @@ impl Turn<'_> {
         let Last::Name(new_name) = &to.last else {
             return Ok(Outcome::Continue);
         };
-        let (area, look) = broker.area(&to.dir)?;
+        let (area, look) = broker.area(&self.caller, &to.dir)?;
         let Some(area) = area.filter(|area| Area::is_covered(area)) else {
             if find(&to.dir, new_name)?.is_none() {
                 self.note(self.read_only("link", &to.dir, new_name, Needs::Directory));
@@ -148,7 +153,7 @@ impl Turn<'_> {
             return Ok(Outcome::Continue);
         };
         broker.locked(true, |_| {
-            let there = broker.site(&to.dir, area)?;
+            let there = broker.site(&self.caller, &to.dir, &look, area)?;
             if find(&to.dir, new_name)?.is_some() {
                 return Err(Errno::EEXIST.into());
             }
@@ -166,9 +171,12 @@ impl Turn<'_> {
                 Source::Directory(_) => return Err(Errno::EXDEV.into()),
                 Source::Name(spot, name) => {
                     let linked = find(&spot.dir, name)?.ok_or(Errno::ENOENT)?;
-                    let from_area = broker.area(&spot.dir)?.0;
+                    let (from_area, from_look) = broker.area(&self.caller, &spot.dir)?;
                     let from = match from_area.filter(|area| Area::is_covered(area)) {
-                        Some(area) => Some((broker.site(&spot.dir, area)?, name.clone())),
+                        Some(area) => Some((
+                            broker.site(&self.caller, &spot.dir, &from_look, area)?,
+                            name.clone(),
+                        )),
                         // Not of this tree, so not of this mount.
                         None => return Err(Errno::EXDEV.into()),
                     };
@@ -178,7 +186,7 @@ impl Turn<'_> {
                     let linked = at::look(object.as_fd(), c"")?;
                     let area = broker.areas.of(object.as_fd(), &linked)?;
                     let from = match area.filter(|area| Area::is_covered(area)) {
-                        Some(area) => broker.name_of(object, &linked, area)?,
+                        Some(area) => broker.name_of(&self.caller, object, &linked, area)?,
                         None => return Err(Errno::EXDEV.into()),
                     };
                     (linked, from)
@@ -199,6 +207,19 @@ impl Turn<'_> {
                 return Err(Errno::EPERM.into());
             }
             let verdict = broker.decide_link(from.as_ref(), &linked, &there, new_name)?;
+            if let (Verdict::Deny(_), Some((site, name))) = (verdict, &from)
+                && let Verdict::Deny(reason) =
+                    broker.decide(Action::LinkFrom, site, name, kind(Some(&linked)))?
+            {
+                // A second name of a closed file: the file is what the line is about.
+                let source = Asked {
+                    action: "link",
+                    site,
+                    name,
+                    needs: Needs::Directory,
+                };
+                return Err(Broker::denied_for(reason, &source, &asked));
+            }
             let checks = Broker::cleared(verdict, true, &asked)?;
             broker.pass_to_act(checks, &asked)?;
             let target = (to.dir.as_fd(), new_name.as_c_str());
@@ -229,12 +250,12 @@ impl Broker {
         let (here, old_name, moved) = *from;
         let (there, new_name, replaced) = *to;
         let asked = |source: bool| Asked {
-            action: "rename",
+            action: if source { "rename" } else { "rename-to" },
             site: if source { here } else { there },
             name: if source { old_name } else { new_name },
             needs: Needs::Directory,
         };
-        let ((_, from_dir), (_, to_dir)) = match (&here.tree, &there.tree) {
+        let ((_, from_dir), (_, to_dir)) = match (here.tree(), there.tree()) {
             (Some(from), Some(to)) => (from, to),
             (None, None) => return Ok(Passed::Act),
             // Two areas of one mount: to the caller they are two mounts.
@@ -277,7 +298,11 @@ impl Broker {
             let directions = if exchange { 2 } else { 1 };
             for (from, to, dir, name) in there_and_back.into_iter().take(directions) {
                 if let Some(cause) = subtree::refused(&self.set, from, to, dir, name) {
-                    return Err(Self::denied(cause, &asked(true)));
+                    let whole = Asked {
+                        action: "move",
+                        ..asked(true)
+                    };
+                    return Err(Self::denied(cause, &whole));
                 }
             }
             sound(&from_facts)?;
@@ -302,8 +327,8 @@ impl Broker {
         there: &Site,
         new_name: &CString,
     ) -> Result<Verdict, Stop> {
-        let from_tree = from.and_then(|(site, _)| site.tree.as_ref());
-        let Some((_, to_dir)) = &there.tree else {
+        let from_tree = from.and_then(|(site, _)| site.tree());
+        let Some((_, to_dir)) = there.tree() else {
             // A name without rules; but never for an object that has some.
             return if from_tree.is_some() {
                 Err(Errno::EXDEV.into())
@@ -378,12 +403,12 @@ fn possible(rename: &Move<'_>, slashes: (bool, bool)) -> Result<(), Errno> {
     if !is_dir(moved) && (slashes.0 || slashes.1 && !exchange) {
         return Err(Errno::ENOTDIR);
     }
-    let old = place::join(&here.guest, old_name.to_bytes());
-    let new = place::join(&there.guest, new_name.to_bytes());
-    if place::below(&there.guest, &old).is_some() {
+    let old = place::join(here.guest(), old_name.to_bytes());
+    let new = place::join(there.guest(), new_name.to_bytes());
+    if place::below(there.guest(), &old).is_some() {
         return Err(Errno::EINVAL);
     }
-    if place::below(&here.guest, &new).is_some() {
+    if place::below(here.guest(), &new).is_some() {
         return Err(if exchange {
             Errno::EINVAL
         } else {

@@ -10,11 +10,20 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::fcntl::FcntlArg;
 
 use super::harness::{Setup, scratch, short};
 use crate::sys::{direct, task};
 
 const CWD: i32 = libc::AT_FDCWD;
+#[allow(clippy::cast_possible_truncation)] // small constants
+const WHOLE: libc::flock = libc::flock {
+    l_type: libc::F_WRLCK as i16,
+    l_whence: libc::SEEK_SET as i16,
+    l_start: 0,
+    l_len: 0,
+    l_pid: 0,
+};
 
 fn setup(dir: &std::path::Path) -> Setup {
     Setup::new(dir).pattern(".env").pattern(".git/hooks/**")
@@ -29,7 +38,7 @@ fn a_program_can_be_executed_as_soon_as_it_is_written() {
     let (_keep, dir) = scratch();
     let (busy, _) = setup(&dir).crowd(2).run(|| {
         let program = fs::read("/bin/true").unwrap();
-        (0..100)
+        (0..300)
             .filter(|n| {
                 let name = format!("p{n}");
                 let mut file = fs::OpenOptions::new()
@@ -53,9 +62,13 @@ fn a_lock_goes_with_its_last_descriptor() {
     let (_keep, dir) = scratch();
     let (conflicts, _) = setup(&dir).crowd(2).run(|| {
         let mut conflicts = 0;
-        for _ in 0..500 {
+        for _ in 0..3000 {
             let file = File::create("lock").unwrap();
             conflicts += usize::from(file.try_lock().is_err());
+            drop(file);
+            let file = File::create("lock").unwrap();
+            let lock = FcntlArg::F_OFD_SETLK(&WHOLE);
+            conflicts += usize::from(nix::fcntl::fcntl(&file, lock).is_err());
             drop(file);
         }
         conflicts
@@ -84,7 +97,7 @@ fn fifos_are_waited_for_without_holding_anybody_up() {
                         .write(true)
                         .open(format!("p{n}"))
                         .unwrap();
-                    let flags = nix::fcntl::fcntl(&fifo, nix::fcntl::FcntlArg::F_GETFL).unwrap();
+                    let flags = nix::fcntl::fcntl(&fifo, FcntlArg::F_GETFL).unwrap();
                     assert_eq!(flags & libc::O_NONBLOCK, 0);
                     fifo.write_all(b"through").unwrap();
                 })
