@@ -28,7 +28,7 @@ mod tests;
 
 pub use pattern::{Denied, Excepted};
 pub use rules::{Dir, GitRules, Matcher, Root, Rule, RuleSet};
-pub use subtree::entry_may_move;
+pub use subtree::{entry_may_move, may_hide};
 
 use super::action::{Action, Kind};
 use super::git_paths::{self, Facts, Gate, Query, Ruling};
@@ -134,17 +134,15 @@ pub fn decide_rename(
     if flags.whiteout {
         return Verdict::Deny(Reason::Unsupported);
     }
-    let leaves = one(set, Action::RenameFrom, from, false);
+    let stays = from.dir.same(to.dir);
+    let leaves = one(set, Action::RenameFrom, from, stays);
+    let there = both(leaves, one(set, Action::RenameTo(from.kind), to, stays));
     if !flags.exchange {
-        let lock = from.dir.same(to.dir)
-            && from.name.strip_suffix(b".lock") == Some(to.name)
-            && to.name.starts_with(b"config");
-        return both(leaves, one(set, Action::RenameTo(from.kind), to, lock));
+        return there;
     }
-    let there = both(leaves, one(set, Action::RenameTo(from.kind), to, false));
     let back = both(
-        one(set, Action::RenameFrom, to, false),
-        one(set, Action::RenameTo(to.kind), from, false),
+        one(set, Action::RenameFrom, to, stays),
+        one(set, Action::RenameTo(to.kind), from, stays),
     );
     let verdict = both(there, back);
     if matches!(
@@ -157,7 +155,7 @@ pub fn decide_rename(
     verdict
 }
 
-fn one(set: &RuleSet, action: Action, at: &Target<'_>, from_lock: bool) -> Verdict {
+fn one(set: &RuleSet, action: Action, at: &Target<'_>, stays: bool) -> Verdict {
     if at.dir.short_name || at.dir.is_short_name(at.name) {
         return Verdict::Deny(Reason::ShortName);
     }
@@ -189,7 +187,7 @@ fn one(set: &RuleSet, action: Action, at: &Target<'_>, from_lock: bool) -> Verdi
     if set.git == GitRules::Off {
         return verdict(walk, None);
     }
-    match git_paths::rule(&query(at, &path.folded, action, from_lock)) {
+    match git_paths::rule(&query(at, &path.folded, action, stays)) {
         Ruling::Open => verdict(walk, None),
         Ruling::Closed(reason) if set.git == GitRules::Places && git_paths::is_preset(reason) => {
             verdict(walk, None)
@@ -200,14 +198,15 @@ fn one(set: &RuleSet, action: Action, at: &Target<'_>, from_lock: bool) -> Verdi
     }
 }
 
-fn query<'a>(at: &Target<'a>, path: &'a [&'a [u8]], action: Action, from_lock: bool) -> Query<'a> {
+fn query<'a>(at: &Target<'a>, path: &'a [&'a [u8]], action: Action, stays: bool) -> Query<'a> {
     let (name, dir) = path.split_last().unwrap_or((&at.name, &[]));
     Query {
         dir,
         name,
         action,
         kind: at.kind,
-        from_lock,
+        stays,
+        exact: matches!(at.name, b"config" | b"config.worktree"),
         facts: at.facts,
     }
 }

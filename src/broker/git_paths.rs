@@ -18,7 +18,7 @@
 //!
 //! | entry of a git directory | rule |
 //! |---|---|
-//! | `config`, `config.worktree` | only renamed from `<name>.lock` beside it, through [`Gate::Config`]; before there is a `HEAD` a missing `config` may be made empty ([`Gate::EmptyConfig`]); may be removed unless it is the project's own; a mode that lets nobody else write |
+//! | `config`, `config.worktree` | only replaced by a file beside it (`<name>.lock` with git, a name of its own with rsync), through [`Gate::Config`]; before there is a `HEAD` a missing `config` may be made empty ([`Gate::EmptyConfig`]); may be removed unless it is the project's own; a mode that lets nobody else write |
 //! | `hooks` | may be made as a directory and removed, but never be a link or be moved |
 //! | `hooks/*` | closed except `*.sample` |
 //! | `info/attributes`, files in `branches/` and `remotes/` | closed; the last two are remotes by another syntax |
@@ -97,8 +97,10 @@ pub struct Query<'a> {
     pub action: Action,
     /// What has the name now.
     pub kind: Kind,
-    /// A rename from `<name>.lock` in the same directory, both names spelled exactly so.
-    pub from_lock: bool,
+    /// A rename within one directory.
+    pub stays: bool,
+    /// The name is spelled as git spells it.
+    pub exact: bool,
     /// The file system.
     pub facts: &'a dyn Facts,
 }
@@ -250,7 +252,7 @@ fn open_if(open: bool, reason: &'static str) -> Ruling {
 }
 
 fn config(q: &Query<'_>) -> Ruling {
-    if q.action == Action::RenameTo(Kind::File) && q.from_lock {
+    if q.action == Action::RenameTo(Kind::File) && q.stays && q.exact {
         return Ruling::Gate(Gate::Config);
     }
     // libgit2 writes HEAD after it; where there is one already, somebody means to write the configuration by hand.
@@ -317,10 +319,11 @@ fn completing(q: &Query<'_>) -> Ruling {
     Ruling::Open
 }
 
-/// A directory that goes to another place: a linked git directory may not, because its `commondir` is relative.
+/// A directory that goes to another place: a linked git directory may not, because its `commondir` is relative. Under another name in
+/// the same directory it leads to where it led, and need not be looked into (which takes the right to search it).
 fn moved_away(q: &Query<'_>) -> Ruling {
     let depth = q.dir.len() + 1;
-    if q.facts.holds(depth, "commondir") && q.facts.holds(depth, "HEAD") {
+    if !q.stays && q.facts.holds(depth, "commondir") && q.facts.holds(depth, "HEAD") {
         return Ruling::Closed(COMMON);
     }
     Ruling::Open

@@ -58,8 +58,8 @@ pub struct Look {
     pub ino: u64,
     /// Device.
     pub device: (u32, u32),
-    /// Of a device node: which device.
-    pub node: (u32, u32),
+    /// The device that a device node stands for.
+    pub represents: (u32, u32),
     /// Names.
     pub links: u32,
     /// Bytes.
@@ -165,7 +165,7 @@ pub fn look(dir: BorrowedFd<'_>, name: &CStr) -> Result<Look, Errno> {
         uid: found.stx_uid,
         ino: found.stx_ino,
         device: (found.stx_dev_major, found.stx_dev_minor),
-        node: (found.stx_rdev_major, found.stx_rdev_minor),
+        represents: (found.stx_rdev_major, found.stx_rdev_minor),
         links: found.stx_nlink,
         size: found.stx_size,
         mount: found.stx_mnt_id,

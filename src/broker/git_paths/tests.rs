@@ -80,7 +80,8 @@ fn judge(path: &str, action: Action, kind: Kind, from_lock: bool) -> Ruling {
         name,
         action,
         kind,
-        from_lock,
+        stays: from_lock,
+        exact: from_lock,
         facts: &facts,
     })
 }
@@ -255,7 +256,8 @@ fn what_must_not_come_along_is_found() {
                 name,
                 action: RenameFrom,
                 kind: Kind::Dir,
-                from_lock: false,
+                stays: false,
+                exact: true,
                 facts: &facts,
             },
             rel,

@@ -107,13 +107,14 @@ fn new_mode(wanted: u32, before: u32) -> u32 {
     wanted & (before | 0o755) | 0o600
 }
 
-/// A rename of `config.lock` to `config`: the bytes are read once, judged, and installed as a new file.
+/// A rename to `config` of a file beside it, `config.lock` with git: the bytes are read once, judged, and installed as a new file.
 fn config(ask: &Ask<'_>) -> Result<Passed, GateError> {
     let Spot {
         dir, path, name, ..
     } = ask.to;
     let lock = lock_name(name);
-    let new = match look::file(dir, &lock)? {
+    let source = ask.from.map_or(lock.as_slice(), |from| from.name);
+    let new = match look::file(dir, source)? {
         // A second name could be given to a file that the child may not read.
         Look::Plain(new) if new.alone => new,
         Look::Plain(_) => return Err(unusual("the new configuration file has a second name")),
@@ -135,8 +136,13 @@ fn config(ask: &Ask<'_>) -> Result<Passed, GateError> {
     };
     compare_at(&place, old_bytes, &new.bytes)?;
     let mode = new_mode(new.mode, old_mode);
-    remove(dir, &lock)?;
-    install(dir, name, &new.bytes, mode)?;
+    if source == lock {
+        remove(dir, source)?;
+        install(dir, name, &new.bytes, mode)?;
+    } else {
+        install(dir, name, &new.bytes, mode)?;
+        remove(dir, source)?;
+    }
     Ok(Passed::Done)
 }
 

@@ -310,7 +310,7 @@ impl<'b> Caller<'b> {
             .filter_map(|number| self.descriptor(number).ok())
             .find(|object| {
                 at::look(object.as_fd(), c"").is_ok_and(|look| {
-                    let (major, minor) = look.node;
+                    let (major, minor) = look.represents;
                     // MKDEV of the kernel's new_encode_dev().
                     let device = minor & 0xff | major << 8 | (minor & !0xff) << 12;
                     look.is(libc::S_IFCHR) && i64::from(device) == terminal

@@ -36,7 +36,7 @@ impl Broker {
     }
 
     /// The host's path of a path inside, where it is another one.
-    fn host_path(&self, guest: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn host_path(&self, guest: &[u8]) -> Option<Vec<u8>> {
         let (rest, tree) = self
             .trees
             .iter()

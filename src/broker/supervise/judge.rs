@@ -409,7 +409,11 @@ impl Asked<'_> {
         let dir = self.site.fd.as_fd();
         match self.needs {
             Needs::Directory => at::access(dir, c"", libc::W_OK | libc::X_OK).is_err(),
-            Needs::Object => at::access(dir, self.name, libc::W_OK).is_err(),
+            // A read-only mount on the name is the sandbox's: it stands on a writable one.
+            Needs::Object => !matches!(
+                at::access(dir, self.name, libc::W_OK),
+                Ok(()) | Err(Errno::EROFS)
+            ),
             Needs::Ownership => {
                 let own = nix::unistd::geteuid().as_raw();
                 at::look(dir, self.name).is_ok_and(|look| look.uid != own)

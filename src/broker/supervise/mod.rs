@@ -11,6 +11,7 @@ mod crew;
 mod denial;
 mod epoch;
 mod handouts;
+mod held;
 mod judge;
 mod listening;
 mod lock;

@@ -7,13 +7,14 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
+use nix::unistd::geteuid;
 
 use super::act::Turn;
 use super::caller::Caller;
 use super::denial::Denied;
 use super::judge::Needs;
 use super::{Cause, place};
-use crate::sys::at;
+use crate::sys::at::{self, How};
 
 impl Turn<'_> {
     /// The refusal to report, if it is one.
@@ -24,7 +25,19 @@ impl Turn<'_> {
         name: &CStr,
         needs: Needs,
     ) -> Option<Denied> {
-        let (_, read_only) = at::file_system(dir.as_fd()).ok()?;
+        // Something else may be mounted on the name itself.
+        let object = match needs {
+            Needs::Directory | Needs::Empty => None,
+            Needs::Object | Needs::Ownership => {
+                let how = How {
+                    flags: place::PATH_ONLY,
+                    ..How::default()
+                };
+                Some(at::open(dir.as_fd(), name, how).ok()?)
+            }
+        };
+        let held = object.as_ref().unwrap_or(dir).as_fd();
+        let (_, read_only) = at::file_system(held).ok()?;
         if !read_only {
             return None;
         }
@@ -34,17 +47,21 @@ impl Turn<'_> {
                 at::access(dir.as_fd(), c"", libc::W_OK | libc::X_OK)
             }
             Needs::Object => at::access(dir.as_fd(), name, libc::W_OK),
+            // The owner's alone.
+            Needs::Ownership if at::look(held, c"").ok()?.uid == geteuid().as_raw() => {
+                Err(Errno::EROFS)
+            }
             Needs::Ownership => Ok(()),
         };
         if rights != Err(Errno::EROFS) {
             return None;
         }
-        let look = at::look(dir.as_fd(), c"").ok()?;
+        let look = at::look(held, c"").ok()?;
         let mount = self.caller.mount(look.mount).ok().flatten()?;
         if mount.file_system_read_only {
             return None;
         }
-        let guest = place::path(dir.as_fd()).ok()?;
+        let guest = place::path(held).ok()?;
         let path = std::ffi::CString::new(guest.clone()).ok()?;
         if let Ok(host) = at::open_here(&path, libc::O_PATH)
             && let Ok(host_look) = at::look(host.as_fd(), c"")
@@ -53,9 +70,13 @@ impl Turn<'_> {
         {
             return None;
         }
+        let guest = match object {
+            Some(_) => guest,
+            None => place::join(&guest, name.to_bytes()),
+        };
         Some(Denied {
             action,
-            guest: place::join(&guest, name.to_bytes()),
+            guest,
             cause: Cause::ReadOnly,
             anyway: false,
         })

@@ -25,6 +25,7 @@ mod host_processes;
 mod init_process;
 mod io_uring;
 mod key_rings;
+mod mount_points;
 mod namespaces;
 mod nested_users;
 mod path_sockets;

@@ -58,6 +58,11 @@ impl Wish {
         self.has(libc::O_CREAT | libc::O_EXCL)
     }
 
+    /// Nothing that is there is changed.
+    pub(super) fn only_reads(&self) -> bool {
+        self.flags & (libc::O_ACCMODE | libc::O_TRUNC) == libc::O_RDONLY
+    }
+
     /// A link that is the last component is followed.
     pub(super) fn follows(&self) -> bool {
         !self.has(libc::O_NOFOLLOW) && !self.exclusive()
@@ -164,10 +169,8 @@ impl Turn<'_> {
                     if let Some(outcome) = self.tree_of_one_file(wish, &spot, &name)? {
                         return Ok(outcome);
                     }
-                    if wish.judged && !wish.modern {
-                        return self.read_and_write(wish, &pin(&spot.dir, &name)?);
-                    }
-                    return not_ours(wish);
+                    let found = find(&spot.dir, &name)?;
+                    return self.uncovered(wish, &spot, &name, found.as_ref());
                 }
                 Step::Follow => match walk.follow(&spot, &name)? {
                     Goal::Spot(next) => spot = next,
@@ -234,6 +237,16 @@ impl Turn<'_> {
             let found = find(&spot.dir, name)?;
             if let Some(found) = &found {
                 if found.mount != look.mount {
+                    may_be_opened(wish, Some(found))?;
+                    let asked = Asked {
+                        action: "write",
+                        site: &site,
+                        name,
+                        needs: Needs::Object,
+                    };
+                    if !wish.only_reads() {
+                        broker.ruled(Action::Write, &asked, found)?;
+                    }
                     return Ok(Step::Mounted);
                 }
                 if wish.judged && !found.is(libc::S_IFLNK) {
@@ -330,11 +343,19 @@ impl Turn<'_> {
             self.readable(object, &look, "read")?;
         }
         let Some(area) = area.filter(|area| area.is_covered()) else {
+            if !wish.only_reads() {
+                broker.object_ruled(
+                    &self.caller,
+                    ("write", Action::Write, Needs::Object),
+                    object,
+                    &look,
+                )?;
+            }
             if wish.judged && !wish.modern {
                 return self.read_and_write(wish, object);
             }
-            if !wish.floor && !wish.modern && self.may_truncate(object, &look)? {
-                return reopened(wish, object);
+            if !wish.floor && !wish.modern {
+                return self.empty(wish, object, &look);
             }
             return not_ours(wish);
         };
@@ -370,7 +391,8 @@ impl Turn<'_> {
             } else {
                 ("create", Needs::Directory)
             };
-            if may_be_opened(wish, found).is_ok() {
+            let changes = found.is_none() || !wish.only_reads();
+            if changes && may_be_opened(wish, found).is_ok() {
                 self.note(self.read_only(action, &spot.dir, name, needs));
             }
             return not_ours(wish);
@@ -397,10 +419,7 @@ impl Turn<'_> {
         if wish.judged {
             return self.read_and_write(wish, &object);
         }
-        if !look.is(libc::S_IFREG) || !self.may_truncate(&object, look)? {
-            return Err(Errno::EACCES.into());
-        }
-        reopened(wish, &object)
+        self.empty(wish, &object, look)
     }
 }
 

@@ -136,7 +136,7 @@ impl Turn<'_> {
     }
 
     fn give(&self, wish: &Wish, object: &OwnedFd, look: &Look) -> Result<Outcome, Stop> {
-        if look.is(libc::S_IFCHR) && look.node == TERMINAL {
+        if look.is(libc::S_IFCHR) && look.represents == TERMINAL {
             let terminal = self.caller.terminal()?;
             return reopened(wish, terminal.as_ref().unwrap_or(object));
         }
