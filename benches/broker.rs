@@ -211,6 +211,10 @@ impl Place {
 
     fn time(&self, mut command: Command, work: &str) -> f64 {
         prepare(work, &self.ws);
+        if let ("build", Some(home)) = (work, std::env::var_os("HOME")) {
+            // The toolchain is the user's own.
+            command.env("HOME", home);
+        }
         let output = command
             .arg(self.ws.join("bench"))
             .args(["--inner", work])

@@ -223,20 +223,35 @@ impl<'b> Caller<'b> {
 
     /// The directory that one of its descriptors means. It may be the very same open file: it must not be held for long.
     fn directory(&self, number: i32) -> Result<Fd, Errno> {
-        // Its process is looked up once.
-        let _known = self.tgid();
-        let copied = self.kept(|thread| {
-            let process = thread.process.as_ref()?;
-            task::copy_descriptor(process.as_fd(), number).ok()
-        });
-        match copied.flatten() {
+        match self.copy(number) {
             Some(fd) => Ok(Fd::new(fd)),
             None => self.descriptor(number).map(Fd::new),
         }
     }
 
+    /// The object of one of its descriptors, and whether it was opened with `O_PATH`, so that only some calls take it. It may be the very
+    /// same open file: it must not be held for long.
+    pub(super) fn file(&self, number: i32) -> Result<(OwnedFd, bool), Errno> {
+        if let Some(file) = self.copy(number) {
+            let path_only = at::flags(file.as_fd())? & libc::O_PATH != 0;
+            return Ok((file, path_only));
+        }
+        let object = self.descriptor(number)?;
+        Ok((object, self.is_path_only(number)?))
+    }
+
+    /// A copy of one of its descriptors, where its process is at hand.
+    fn copy(&self, number: i32) -> Option<OwnedFd> {
+        self.tgid()?;
+        let copied = self.kept(|thread| {
+            let process = thread.process.as_ref()?;
+            task::copy_descriptor(process.as_fd(), number).ok()
+        });
+        copied.flatten()
+    }
+
     /// The object of one of its descriptors.
-    pub(super) fn descriptor(&self, number: i32) -> Result<OwnedFd, Errno> {
+    fn descriptor(&self, number: i32) -> Result<OwnedFd, Errno> {
         if number < 0 {
             return Err(Errno::EBADF);
         }
@@ -251,7 +266,7 @@ impl<'b> Caller<'b> {
     }
 
     /// One of its descriptors was opened with `O_PATH`, so that only some calls take it.
-    pub(super) fn is_path_only(&self, number: i32) -> Result<bool, Errno> {
+    fn is_path_only(&self, number: i32) -> Result<bool, Errno> {
         let path = format!("/proc/{}/fdinfo/{number}", self.tid);
         let info = std::fs::read_to_string(path).map_err(|_| Errno::EBADF)?;
         self.verify()?;

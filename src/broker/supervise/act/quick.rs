@@ -20,7 +20,7 @@ use super::super::{Broker, Stop, place};
 use super::open::{Wish, opened};
 use super::{Outcome, Turn};
 use crate::broker::action::{Action, Kind};
-use crate::broker::decide::{Target, Verdict, decide};
+use crate::broker::decide::{Target, Verdict, decide_each};
 use crate::broker::git_paths::Facts;
 use crate::sys::at::{self, How, Look};
 
@@ -163,17 +163,19 @@ impl Turn<'_> {
             return false;
         }
         let facts = Unasked::default();
-        let allows = |kind| {
-            let target = Target {
-                dir,
-                name: name.to_bytes(),
-                kind,
-                facts: &facts,
-            };
-            decide(&self.broker.set, Action::Write, &target) == Verdict::Allow
+        let target = Target {
+            dir,
+            name: name.to_bytes(),
+            kind: Kind::File,
+            facts: &facts,
         };
-        let always = [Kind::File, Kind::Other].into_iter().all(allows);
-        always && (!creates || allows(Kind::Absent)) && !facts.0.get()
+        let kinds: &[Kind] = if creates {
+            &[Kind::File, Kind::Other, Kind::Absent]
+        } else {
+            &[Kind::File, Kind::Other]
+        };
+        let verdict = decide_each(&self.broker.set, Action::Write, &target, kinds);
+        verdict == Verdict::Allow && !facts.0.get()
     }
 }
 
