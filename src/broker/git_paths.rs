@@ -18,7 +18,7 @@
 //!
 //! | entry of a git directory | rule |
 //! |---|---|
-//! | `config`, `config.worktree` | only renamed from `<name>.lock` beside it, through [`Gate::Config`]; a missing `config` may be made empty ([`Gate::EmptyConfig`]); may be removed unless it is the project's own; a mode that lets nobody else write |
+//! | `config`, `config.worktree` | only renamed from `<name>.lock` beside it, through [`Gate::Config`]; before there is a `HEAD` a missing `config` may be made empty ([`Gate::EmptyConfig`]); may be removed unless it is the project's own; a mode that lets nobody else write |
 //! | `hooks` | may be made as a directory and removed, but never be a link or be moved |
 //! | `hooks/*` | closed except `*.sample` |
 //! | `info/attributes`, files in `branches/` and `remotes/` | closed; the last two are remotes by another syntax |
@@ -253,7 +253,9 @@ fn config(q: &Query<'_>) -> Ruling {
     if q.action == Action::RenameTo(Kind::File) && q.from_lock {
         return Ruling::Gate(Gate::Config);
     }
-    if q.action == Action::Write && q.kind == Kind::Absent && q.name == b"config" {
+    // libgit2 writes HEAD after it; where there is one already, somebody means to write the configuration by hand.
+    let begun = q.facts.holds(q.dir.len(), "HEAD");
+    if q.action == Action::Write && q.kind == Kind::Absent && q.name == b"config" && !begun {
         return Ruling::Gate(Gate::EmptyConfig);
     }
     let removed = q.action == Action::Unlink && !q.facts.is_project_git_dir(q.dir.len());

@@ -145,7 +145,11 @@ impl Launch<'_> {
         };
         Some(BrokerSetup {
             plan,
-            sink: Arc::new(Writes::new(&self.ready.plan, self.report)),
+            sink: Arc::new(Writes::new(
+                &self.ready.plan,
+                &self.ready.host.home_real,
+                self.report,
+            )),
         })
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::reads::entry;
 use crate::broker::decide::Rule;
+use crate::broker::git_paths;
 use crate::broker::plan::NamedRule;
 use crate::broker::supervise::{Cause, Denial, Sink};
 use crate::host::{FsView, RealFs};
@@ -21,29 +22,36 @@ const NOISE: &str = include_str!("../policy/data/noise.txt");
 /// Tells the reporter.
 pub(super) struct Writes {
     plan: Arc<Plan>,
+    /// The caller's home directory, link-free.
+    home: PathBuf,
     report: Arc<Reporter>,
     noise: OnceLock<Vec<PathPattern>>,
 }
 
 impl Writes {
-    pub(super) fn new(plan: &Arc<Plan>, report: &Arc<Reporter>) -> Self {
+    pub(super) fn new(plan: &Arc<Plan>, home: &Path, report: &Arc<Reporter>) -> Self {
         Self {
             plan: Arc::clone(plan),
+            home: home.to_path_buf(),
             report: Arc::clone(report),
             noise: OnceLock::new(),
         }
     }
 
     fn violation(&self, denial: Denial) -> Violation {
-        let on_host = denial.host_path.as_deref().unwrap_or(&denial.path);
-        let exists = RealFs.kind(on_host).is_some();
-        let (rule, hint) = self.reason(&denial.cause, &denial.path, on_host);
+        let elsewhere = if denial.cause == Cause::ReadOnly {
+            plan::check::elsewhere(&self.plan, &denial.path)
+        } else {
+            denial.host_path.clone()
+        };
+        let on_host = elsewhere.as_deref().unwrap_or(&denial.path);
+        let (rule, hint) = self.reason(&denial, on_host);
         let mut target = denial.path.to_string_lossy().into_owned();
-        if let Some(host) = &denial.host_path {
+        if let Some(host) = &elsewhere {
             target = format!("{target} ({})", host.display());
         }
         Violation {
-            action: action(denial.action, exists),
+            action: action(denial.action),
             target,
             process: Some(denial.program),
             pid: Some(denial.pid),
@@ -53,28 +61,63 @@ impl Writes {
     }
 
     /// The rule in words, and what would allow it.
-    fn reason(&self, cause: &Cause, path: &Path, on_host: &Path) -> (String, Option<String>) {
-        match cause {
+    fn reason(&self, denial: &Denial, on_host: &Path) -> (String, Option<String>) {
+        match &denial.cause {
             Cause::Rule(index) => {
                 let rules = self.plan.broker.as_ref().map(|b| &b.rules);
                 match rules.and_then(|rules| rules.get(*index)) {
-                    Some(rule) => (
-                        format!("{} ({})", rule.words, place(&rule.origin)),
-                        rule_hint(rule, on_host),
-                    ),
+                    // What moves is not what the rule names, and no single line opens the one and the other.
+                    Some(rule) if denial.action == "move" => {
+                        (format!("it holds a closed name: {}", words(rule)), None)
+                    }
+                    Some(rule) => (words(rule), rule_hint(rule, on_host)),
                     None => ("a rule of this run".to_owned(), None),
                 }
             }
-            Cause::Git(why) => (format!("{why} (built-in git preset)"), None),
+            Cause::Git(why) => {
+                let preset = git_paths::is_preset(why);
+                let line = "[filesystem] protect_git = false".to_owned();
+                (plan::git_words(why), preset.then_some(line))
+            }
             Cause::BareRepository => (plan::BARE_REPOSITORY.to_owned(), None),
             Cause::ShortName => (plan::SHORT_NAME.to_owned(), None),
             Cause::Unsupported => ("not carried out in a sandbox".to_owned(), None),
             Cause::ReadOnly => {
-                let answer = plan::check::write(&self.plan, &RealFs, path);
-                let hint = plan::check::write_change(&self.plan, path);
-                (answer.rule, hint.and_then(|change| change_hint(&change)))
+                let answer = plan::check::write(&self.plan, &RealFs, &denial.path);
+                let hint = plan::check::write_change(&self.plan, &denial.path)
+                    .and_then(|change| self.change_hint(&change, denial.action));
+                (answer.rule, hint)
             }
         }
+    }
+
+    /// What would make a read-only place writable.
+    fn change_hint(&self, change: &plan::check::Change, asked: &str) -> Option<String> {
+        match change {
+            plan::check::Change::Remove { rule, origin } => removal(rule, origin),
+            plan::check::Change::Grant { path, shown_by } => {
+                // An entry is made, removed or replaced in its directory; only what is changed in place can be granted alone.
+                let alone = matches!(asked, "write" | "truncate" | "chmod" | "metadata");
+                let there = if alone { path } else { path.parent()? };
+                if let Some(shown) = shown_by
+                    && (shown.moved || shown.path.starts_with(there))
+                {
+                    return writable_hint(&shown.origin);
+                }
+                if !alone && self.is_wide(there) {
+                    let makes = matches!(asked, "create" | "mkdir") && self.home == there;
+                    let line = format!("[filesystem] allow_write = [{}]", entry(path)?);
+                    return makes.then(|| format!("make it outside, then {line}"));
+                }
+                RealFs.kind(there)?;
+                Some(format!("[filesystem] allow_write = [{}]", entry(there)?))
+            }
+        }
+    }
+
+    /// Nobody means to open this for one entry: home, what lies above it, and the directories of the system.
+    fn is_wide(&self, dir: &Path) -> bool {
+        self.home.starts_with(dir) || plan::is_system(dir)
     }
 
     /// A program that tries its lock or its cache where it may not write, and goes on without (linux-engine.md P10).
@@ -111,16 +154,26 @@ fn noise() -> Vec<PathPattern> {
 }
 
 /// Seatbelt has no name for renaming: it is a removal where the object was, and a creation where it goes.
-fn action(asked: &str, exists: bool) -> &'static str {
+fn action(asked: &str) -> &'static str {
     match asked {
-        "unlink" | "rmdir" => "file-write-unlink",
-        "rename" if exists => "file-write-unlink",
-        "create" | "mkdir" | "symlink" | "mknod" | "bind" | "rename" => "file-write-create",
+        "unlink" | "rmdir" | "rename" | "move" => "file-write-unlink",
+        "create" | "mkdir" | "symlink" | "mknod" | "bind" | "rename-to" => "file-write-create",
         "link" => "file-link",
         "chmod" => "file-write-mode",
         "write" | "truncate" => "file-write-data",
         _ => "file-write",
     }
+}
+
+/// What no entry of any spec opens.
+const ALWAYS: &str = ", no entry lifts it";
+
+/// A rule with its place, and whether there is any way around it.
+fn words(rule: &NamedRule) -> String {
+    let liftable = matches!(rule.rule, Rule::Pattern { liftable: true, .. });
+    let always = matches!(rule.origin.layer, Layer::BuiltIn(_)) && !liftable;
+    let note = if always { ALWAYS } else { "" };
+    format!("{} ({}{note})", rule.words, place(&rule.origin))
 }
 
 /// For mandatory names and protected paths there is only the reason.
@@ -145,24 +198,17 @@ fn removal(words: &str, origin: &Origin) -> Option<String> {
     }
 }
 
-/// What would make a read-only place writable.
-fn change_hint(change: &plan::check::Change) -> Option<String> {
-    match change {
-        plan::check::Change::Remove { rule, origin } => removal(rule, origin),
-        plan::check::Change::Grant(path) => {
-            let there = grantable(path)?;
-            Some(format!("[filesystem] allow_write = [{}]", entry(&there)?))
+/// What makes a read-only grant a writable one.
+fn writable_hint(origin: &Origin) -> Option<String> {
+    let place = place(origin);
+    match &origin.layer {
+        Layer::BuiltIn(_) | Layer::Profile(_) => None,
+        Layer::Managed => Some(format!("set by {place}")),
+        Layer::Flag(flag) => Some(format!("--rw instead of {flag}")),
+        Layer::User | Layer::Project { .. } | Layer::Spec => {
+            Some(format!("remove read_only from {place}"))
         }
     }
-}
-
-/// A grant names what exists: the path itself, or the directory it would be made in.
-fn grantable(path: &Path) -> Option<PathBuf> {
-    if RealFs.kind(path).is_some() {
-        return Some(path.to_path_buf());
-    }
-    let parent = path.parent().filter(|p| p.components().count() > 3)?;
-    RealFs.kind(parent).map(|_| parent.to_path_buf())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::paths::rest;
 use super::{BookRule, Effect, Mount, Plan, judge, place};
 use crate::host::FsView;
-use crate::policy::{Origin, View};
+use crate::policy::{Layer, Origin, View};
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,8 +178,25 @@ pub enum Change {
         /// Where it was written.
         origin: Origin,
     },
-    /// Nothing grants it: the host path to grant.
-    Grant(PathBuf),
+    /// Nothing grants it.
+    Grant {
+        /// The host path to grant.
+        path: PathBuf,
+        /// A grant that only shows it: at equal depth it wins (semantics 4), and where the host's path is shown at another one
+        /// it is the only one there can be.
+        shown_by: Option<Shown>,
+    },
+}
+
+/// A read-only grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// What it shows, by its path inside.
+    pub path: PathBuf,
+    /// Where it was written.
+    pub origin: Origin,
+    /// It shows another path of the host.
+    pub moved: bool,
 }
 
 /// What would make a path inside writable that is not; `None` where no line does.
@@ -202,7 +219,31 @@ pub fn write_change(plan: &Plan, path: &Path) -> Option<Change> {
             origin: rule.origin.clone(),
         });
     }
-    (!plan.fs_disabled && !plan.mode.is_read_only()).then_some(Change::Grant(shown))
+    if plan.fs_disabled || plan.mode.is_read_only() {
+        return None;
+    }
+    let moved = shown != path;
+    // `allow_read` has no say in writes.
+    let only_shows = |rule: &BookRule| {
+        rule.rule.starts_with("bind_mounts ") || rule.origin.layer == Layer::Flag("--ro")
+    };
+    let shown_by = deepest(&plan.rules.rules, path, &[Effect::Read])
+        .filter(|rule| only_shows(rule))
+        .map(|rule| Shown {
+            path: rule.path.clone(),
+            origin: rule.origin.clone(),
+            moved,
+        });
+    Some(Change::Grant {
+        path: shown,
+        shown_by,
+    })
+}
+
+/// The host's path of what is shown at a path inside, where that is another one.
+#[must_use]
+pub fn elsewhere(plan: &Plan, path: &Path) -> Option<PathBuf> {
+    host_path(&plan.mounts, path).filter(|host| host != path)
 }
 
 /// A writable piece of the host: what the broker says about the name, else the rule that makes it writable.

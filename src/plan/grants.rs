@@ -217,7 +217,8 @@ fn cwd_grant(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Option<Grant> {
 }
 
 /// System directories of semantics 10.
-fn is_system(path: &Path) -> bool {
+#[must_use]
+pub fn is_system(path: &Path) -> bool {
     let text = path.as_os_str().as_encoded_bytes();
     let whole = ["/var", "/opt", "/srv"]
         .iter()

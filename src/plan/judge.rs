@@ -106,16 +106,25 @@ fn denied(plan: &BrokerPlan, reason: Reason) -> Judged {
                 ..Judged::denied(format!("{} ({})", rule.words, place(&rule.origin)))
             },
         ),
-        Reason::Git(why) => Judged::denied(format!("{why} (built-in git preset)")),
+        Reason::Git(why) => Judged::denied(git_words(why)),
         Reason::BareRepository => Judged::denied(BARE_REPOSITORY),
         Reason::ShortName => Judged::denied(SHORT_NAME),
         Reason::Unsupported => Judged::denied("no sandboxed command may do that"),
     }
 }
 
+/// Words of a git rule (`Reason::Git`, and what the gate of a configuration says).
+#[must_use]
+pub fn git_words(why: &str) -> String {
+    if git_paths::is_preset(why) {
+        format!("{why} (built-in git preset)")
+    } else {
+        format!("{why} (built-in git rules, no entry lifts them)")
+    }
+}
+
 /// Words of a bare repository at the top of a root (`Reason::BareRepository`).
-pub const BARE_REPOSITORY: &str =
-    "it would make the top of a writable root a bare repository (built-in mandatory)";
+pub const BARE_REPOSITORY: &str = "it would make the top of a writable root a bare repository (built-in mandatory, no entry lifts it)";
 /// Words of an 8.3 name (`Reason::ShortName`).
 pub const SHORT_NAME: &str = "a short (8.3) name may stand for a protected one";
 

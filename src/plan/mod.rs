@@ -52,7 +52,8 @@ use crate::policy::{Mode, NetworkMode, Origin, View};
 
 pub use caches::CacheUse;
 pub use check::hiding;
-pub use judge::{BARE_REPOSITORY, SHORT_NAME};
+pub use grants::is_system;
+pub use judge::{BARE_REPOSITORY, SHORT_NAME, git_words};
 pub use paths::real_path;
 pub use read_floor::ReadFloor;
 pub use rules::place;

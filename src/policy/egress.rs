@@ -268,14 +268,6 @@ pub const LOCALHOST: [IpAddr; 2] = [
     IpAddr::V6(Ipv6Addr::LOCALHOST),
 ];
 
-/// The spec line that allows a destination which no rule names (semantics 32).
-#[must_use]
-pub fn allow_hint(host: &Host, port: u16) -> Option<String> {
-    Denial::not_allowed(host, port)
-        .hint
-        .map(|hint| hint.to_string())
-}
-
 fn opens(rule: &HostRule) -> Opens {
     if rule.literal().is_some() {
         Opens::Literal

@@ -17,7 +17,6 @@ use nix::sys::socket::{
 
 use super::socks_wire as wire;
 use crate::exit::Failure;
-use crate::policy::egress;
 use crate::policy::host::{Authority, Host};
 
 /// The variable that holds the proxy's address and login.
@@ -48,8 +47,6 @@ pub enum ConnectError {
     Denied {
         /// Host and port.
         target: String,
-        /// The spec line that would allow it; none for what is no host.
-        allow: Option<String>,
     },
     /// The destination cannot be reached.
     #[error("cannot connect to {target}: {why}")]
@@ -70,10 +67,11 @@ impl Failure for ConnectError {
             Self::NoProxy | Self::BadProxy => {
                 Some("`ccbox connect` works inside `ccbox run` only".to_owned())
             }
-            // Why it was refused is in the line of the ccbox that runs the sandbox, with the exact spec line.
-            Self::Denied { allow, .. } => allow
-                .as_ref()
-                .map(|line| format!("a host that no rule names is allowed by {line}")),
+            // A SOCKS reply is a number: which rule refused, and what would allow it, only the ccbox that runs the sandbox knows.
+            Self::Denied { .. } => Some(
+                "why, and what would allow it, is in the line of the ccbox that runs this sandbox"
+                    .to_owned(),
+            ),
             Self::BadHost(_)
             | Self::Proxy(_)
             | Self::Login
@@ -190,10 +188,7 @@ fn open(proxy: &Proxy, host: &str, port: u16) -> Result<TcpStream, ConnectError>
             stream.set_write_timeout(None)?;
             Ok(stream)
         }
-        2 => Err(ConnectError::Denied {
-            allow: asked.and_then(|to| egress::allow_hint(&to.host, to.port)),
-            target,
-        }),
+        2 => Err(ConnectError::Denied { target }),
         4 => unreachable("it cannot be resolved"),
         5 => unreachable("connection refused or no route"),
         6 => unreachable("no answer in time"),

@@ -395,7 +395,7 @@ fn package() -> PathBuf {
 }
 
 /// The Rust toolchain's own directory: what `cargo` on PATH starts may lie below a home that the laboratory hides.
-fn sysroot() -> String {
+pub(crate) fn sysroot() -> String {
     let out = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
         .args(["--print", "sysroot"])
         .output();

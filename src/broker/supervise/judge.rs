@@ -342,6 +342,16 @@ impl Broker {
         }
     }
 
+    /// As [`Self::denied`], where the line is about another name than the one the kernel would have asked about.
+    pub(super) fn denied_for(reason: Reason, told: &Asked<'_>, asked: &Asked<'_>) -> Stop {
+        Stop::Denied(Box::new(Denied {
+            action: told.action,
+            guest: place::join(told.site.guest(), told.name.to_bytes()),
+            cause: cause(reason),
+            anyway: asked.would_fail(),
+        }))
+    }
+
     /// A refusal of the broker, to be reported once the lock is free.
     pub(super) fn denied(cause: Cause, asked: &Asked<'_>) -> Stop {
         Stop::Denied(Box::new(Denied {

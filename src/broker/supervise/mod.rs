@@ -70,7 +70,8 @@ pub trait Sink: Send + Sync {
 /// One refused call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// What was asked: create, write, rename, link, unlink, mkdir, chmod, symlink, mknod, truncate.
+    /// What was asked: create, write, rename (away), rename-to, move (a directory, refused for what is in it), link, unlink, rmdir, mkdir,
+    /// chmod, symlink, mknod, truncate.
     pub action: &'static str,
     /// Of what: absolute, as the child sees it.
     pub path: PathBuf,

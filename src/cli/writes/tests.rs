@@ -52,6 +52,7 @@ fn writes(rules: Vec<NamedRule>) -> Writes {
 fn of(plan: Plan) -> Writes {
     Writes::new(
         &Arc::new(plan),
+        Path::new("/home/me"),
         &Arc::new(Reporter::stderr(Verbosity::Quiet)),
     )
 }
@@ -124,38 +125,76 @@ fn hints_give_the_narrowest_change() {
         let v = writes.violation(denial("write", "/no/x", Cause::Rule(index)));
         assert_eq!(v.hint.as_deref(), wanted, "{}", v.rule);
     }
-    for (cause, words) in [
+    let preset = "[filesystem] protect_git = false";
+    let table = [
         (
             Cause::Git("git hooks run on the host".into()),
-            "git hooks run on the host (built-in git preset)",
+            "git hooks run on the host (built-in git rules, no entry lifts them)".to_owned(),
+            None,
         ),
-        (Cause::BareRepository, plan::BARE_REPOSITORY),
-        (Cause::ShortName, plan::SHORT_NAME),
-        (Cause::Unsupported, "not carried out in a sandbox"),
-        (Cause::Rule(99), "a rule of this run"),
-    ] {
+        (
+            Cause::Git("git attributes select filters".into()),
+            "git attributes select filters (built-in git preset)".to_owned(),
+            Some(preset),
+        ),
+        (
+            Cause::BareRepository,
+            plan::BARE_REPOSITORY.to_owned(),
+            None,
+        ),
+        (Cause::ShortName, plan::SHORT_NAME.to_owned(), None),
+        (
+            Cause::Unsupported,
+            "not carried out in a sandbox".to_owned(),
+            None,
+        ),
+        (Cause::Rule(99), "a rule of this run".to_owned(), None),
+        (
+            Cause::Rule(4),
+            "mandatory \".vscode\" (built-in mandatory, no entry lifts it)".to_owned(),
+            None,
+        ),
+    ];
+    for (cause, words, hint) in table {
         let v = writes.violation(denial("rename", "/no/x", cause));
-        assert_eq!((v.rule.as_str(), v.hint), (words, None));
+        assert_eq!((v.rule, v.hint.as_deref()), (words, hint));
     }
+}
+
+/// A directory that is refused for what is in it: opening the one name would not be enough.
+#[test]
+fn a_directory_that_holds_a_closed_name_has_no_single_line() {
+    let origin = origin(Layer::Profile("dev".into()), Some(10));
+    let writes = writes(vec![pattern(".env", true, origin)]);
+    let v = writes.violation(denial("move", "/no/d", Cause::Rule(0)));
+    assert_eq!(
+        (v.action, v.rule.as_str(), v.hint),
+        (
+            "file-write-unlink",
+            "it holds a closed name: deny_write \".env\" (profile dev)",
+            None
+        )
+    );
 }
 
 #[test]
 fn operations_have_seatbelts_names() {
-    for (asked, exists, wanted) in [
-        ("create", false, "file-write-create"),
-        ("mkdir", false, "file-write-create"),
-        ("symlink", false, "file-write-create"),
-        ("mknod", false, "file-write-create"),
-        ("write", true, "file-write-data"),
-        ("truncate", true, "file-write-data"),
-        ("unlink", true, "file-write-unlink"),
-        ("rmdir", true, "file-write-unlink"),
-        ("rename", true, "file-write-unlink"),
-        ("rename", false, "file-write-create"),
-        ("link", false, "file-link"),
-        ("chmod", true, "file-write-mode"),
+    for (asked, wanted) in [
+        ("create", "file-write-create"),
+        ("mkdir", "file-write-create"),
+        ("symlink", "file-write-create"),
+        ("mknod", "file-write-create"),
+        ("write", "file-write-data"),
+        ("truncate", "file-write-data"),
+        ("unlink", "file-write-unlink"),
+        ("rmdir", "file-write-unlink"),
+        ("rename", "file-write-unlink"),
+        ("move", "file-write-unlink"),
+        ("rename-to", "file-write-create"),
+        ("link", "file-link"),
+        ("chmod", "file-write-mode"),
     ] {
-        assert_eq!(action(asked, exists), wanted, "{asked} {exists}");
+        assert_eq!(action(asked), wanted, "{asked}");
     }
 }
 
@@ -177,33 +216,92 @@ fn read_only_places_name_their_rule_or_the_grant_that_is_missing() {
         rule: "deny_write \"closed\"".into(),
         origin: origin(Layer::Spec, Some(7)),
     }];
-    let asked = |plan: &Plan, name: &str| {
-        let v = of(plan.clone()).violation(denial("create", &text(name), Cause::ReadOnly));
+    let ask = |plan: &Plan, action: &'static str, name: &str| {
+        let v = of(plan.clone()).violation(denial(action, &text(name), Cause::ReadOnly));
         (v.rule, v.hint)
     };
     let grant = |path: &str| Some(format!("[filesystem] allow_write = [\"{path}\"]"));
+    let nothing = "no entry makes it writable".to_owned();
+    // What is changed in place is granted alone; an entry is made and removed in its directory.
+    let dir = grant(work.to_str().unwrap());
+    for (action, name, wanted) in [
+        ("write", "there", grant(&text("there"))),
+        ("chmod", "there", grant(&text("there"))),
+        ("unlink", "there", dir.clone()),
+        ("rename-to", "there", dir.clone()),
+        ("create", "new", dir),
+        ("create", "no/such", None),
+    ] {
+        assert_eq!(
+            ask(&plan, action, name),
+            (nothing.clone(), wanted),
+            "{action}"
+        );
+    }
     assert_eq!(
-        asked(&plan, "there"),
-        (
-            "no entry makes it writable".to_owned(),
-            grant(&text("there"))
-        )
-    );
-    assert_eq!(asked(&plan, "new").1, grant(work.to_str().unwrap()));
-    assert_eq!(asked(&plan, "no/such").1, None);
-    assert_eq!(
-        asked(&plan, "closed/x"),
+        ask(&plan, "create", "closed/x"),
         (
             "deny_write \"closed\" (/s/spec.toml:7)".to_owned(),
             Some("remove /s/spec.toml:7".to_owned())
         )
     );
+    // At equal depth a read-only grant wins, deeper than it does not.
+    let shown = |path: &Path, line| BookRule {
+        effect: Effect::Read,
+        path: path.to_path_buf(),
+        rule: "bind_mounts \"x\"".into(),
+        origin: origin(Layer::Spec, Some(line)),
+    };
+    plan.rules.rules = vec![shown(&work, 8)];
+    let says = "remove read_only from /s/spec.toml:8".to_owned();
+    assert_eq!(ask(&plan, "create", "new").1, Some(says));
+    assert_eq!(ask(&plan, "write", "there").1, grant(&text("there")));
+    // Shown at another path there is no other line at all.
+    plan.mounts.push(Mount::RoBind {
+        src: work.clone(),
+        dst: "/guest".into(),
+    });
+    plan.rules.rules = vec![shown(Path::new("/guest"), 9)];
+    let moved = of(plan.clone()).violation(denial("write", "/guest/there", Cause::ReadOnly));
+    assert_eq!(moved.target, format!("/guest/there ({})", text("there")));
+    assert_eq!(
+        moved.hint.as_deref(),
+        Some("remove read_only from /s/spec.toml:9")
+    );
+    plan.rules.rules.clear();
     plan.mode = Mode::Review;
     assert_eq!(
-        asked(&plan, "there").1,
+        ask(&plan, "write", "there").1,
         None,
         "another mode is no narrow change"
     );
+}
+
+/// Home and the directories of the system are not opened for one entry.
+#[test]
+fn wide_directories_are_not_granted_for_one_entry() {
+    let mut plan = plan();
+    plan.mounts = vec![Mount::RoBind {
+        src: "/".into(),
+        dst: "/".into(),
+    }];
+    let hint = |action: &'static str, path: &str| {
+        let v = of(plan.clone()).violation(denial(action, path, Cause::ReadOnly));
+        v.hint
+    };
+    assert_eq!(
+        hint("create", "/home/me/x").as_deref(),
+        Some("make it outside, then [filesystem] allow_write = [\"/home/me/x\"]")
+    );
+    for (action, path) in [
+        ("unlink", "/home/me/x"),
+        ("create", "/home/x"),
+        ("create", "/x"),
+        ("create", "/usr/x"),
+        ("create", "/etc/x"),
+    ] {
+        assert_eq!(hint(action, path), None, "{action} {path}");
+    }
 }
 
 #[test]

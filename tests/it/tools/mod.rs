@@ -1,5 +1,6 @@
-//! Real tools through the proxies, each against servers the test starts: as an ordinary user and as root, with a
-//! control outside the sandbox, and with a refused host whose refusal the user sees.
+//! Real tools. Those that need a network go through the proxies, each against servers the test starts: as an ordinary user
+//! and as root, with a control outside the sandbox, and with a refused host whose refusal the user sees. `everyday` has the
+//! ones that work on files.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,6 +11,7 @@
 
 mod build;
 mod cargo;
+mod everyday;
 mod fetch;
 mod git;
 mod go;

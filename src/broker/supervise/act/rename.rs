@@ -70,7 +70,7 @@ impl Turn<'_> {
             };
             possible(&rename, (from.slash, to.slash), from_look.mount)?;
             let asked = |source: bool| Asked {
-                action: "rename",
+                action: if source { "rename" } else { "rename-to" },
                 site: if source { &here } else { &there },
                 name: if source { old_name } else { new_name },
                 needs: Needs::Directory,
@@ -114,7 +114,7 @@ impl Turn<'_> {
         looks: (&Look, &Look),
     ) -> Result<Outcome, Stop> {
         if looks.0.mount == looks.1.mount && find(&from.dir, old_name)?.is_some() {
-            self.note(self.read_only("rename", &to.dir, new_name, Needs::Directory));
+            self.note(self.read_only("rename-to", &to.dir, new_name, Needs::Directory));
         }
         Ok(Outcome::Continue)
     }
@@ -190,6 +190,19 @@ impl Turn<'_> {
                 return Err(Errno::EPERM.into());
             }
             let verdict = broker.decide_link(from.as_ref(), &linked, &there, new_name)?;
+            if let (Verdict::Deny(_), Some((site, name))) = (verdict, &from)
+                && let Verdict::Deny(reason) =
+                    broker.decide(Action::LinkFrom, site, name, kind(Some(&linked)))?
+            {
+                // A second name of a closed file: the file is what the line is about.
+                let source = Asked {
+                    action: "link",
+                    site,
+                    name,
+                    needs: Needs::Directory,
+                };
+                return Err(Broker::denied_for(reason, &source, &asked));
+            }
             let checks = Broker::cleared(verdict, true, &asked)?;
             broker.pass_to_act(checks, &asked)?;
             let target = (to.dir.as_fd(), new_name.as_c_str());
@@ -220,7 +233,7 @@ impl Broker {
         let (here, old_name, moved) = *from;
         let (there, new_name, replaced) = *to;
         let asked = |source: bool| Asked {
-            action: "rename",
+            action: if source { "rename" } else { "rename-to" },
             site: if source { here } else { there },
             name: if source { old_name } else { new_name },
             needs: Needs::Directory,
@@ -267,7 +280,11 @@ impl Broker {
             let directions = if exchange { 2 } else { 1 };
             for (from, to, dir, name) in there_and_back.into_iter().take(directions) {
                 if let Some(cause) = subtree::refused(&self.set, from, to, dir, name) {
-                    return Err(Self::denied(cause, &asked(true)));
+                    let whole = Asked {
+                        action: "move",
+                        ..asked(true)
+                    };
+                    return Err(Self::denied(cause, &whole));
                 }
             }
             sound(&from_facts)?;

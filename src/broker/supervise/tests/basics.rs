@@ -62,10 +62,10 @@ fn files_are_made_and_changed_and_denied_names_are_not() {
         [
             ("write", dir.join(".env"), env.clone()),
             ("create", dir.join("d/x.pem"), pem.clone()),
-            ("rename", dir.join("d/.env"), env.clone()),
+            ("rename-to", dir.join("d/.env"), env.clone()),
             ("rename", dir.join(".env"), env.clone()),
             ("unlink", dir.join(".env"), env.clone()),
-            ("link", dir.join("b"), env.clone()),
+            ("link", dir.join(".env"), env.clone()),
             ("link", dir.join("b.pem"), pem.clone()),
             ("symlink", dir.join("d/.ENV"), env.clone()),
             ("mkdir", dir.join("x.PEM"), pem),
@@ -157,7 +157,7 @@ fn git_works_inside_and_its_hooks_do_not() {
     assert!(!dir.join("r/.git/hooks/pre-commit").exists());
     let said: Vec<_> = denials.iter().map(|d| (d.action, &d.cause)).collect();
     assert!(
-        matches!(said[..], [("rename", Cause::Git(config)), ("create", Cause::Git(_))] if config.contains("core.fsmonitor=evil")),
+        matches!(said[..], [("rename-to", Cause::Git(config)), ("create", Cause::Git(_))] if config.contains("core.fsmonitor=evil")),
         "{said:?}"
     );
 }
