@@ -144,9 +144,14 @@ impl Turn<'_> {
         if below.is_empty() {
             return Ok(Some(Site::new(&start.dir, from)));
         }
-        let mut path = from.guest.clone();
+        let length: usize = below.iter().map(|component| component.len() + 1).sum();
+        let mut path = Vec::with_capacity(from.guest.len() + length);
+        path.extend_from_slice(&from.guest);
         for component in below {
-            path = place::join(&path, component);
+            if !path.ends_with(b"/") {
+                path.push(b'/');
+            }
+            path.extend_from_slice(component);
         }
         let area = broker.areas.with_path(start.look.mount, &path);
         let place = broker.place_at(caller, area, &path)?;
