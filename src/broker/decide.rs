@@ -101,6 +101,12 @@ pub fn decide(set: &RuleSet, action: Action, at: &Target<'_>) -> Verdict {
     one(set, action, at, false)
 }
 
+/// Decides a call like [`decide`], whichever of these kinds has the name; what [`Target::kind`] says is not looked at.
+#[must_use]
+pub fn decide_each(set: &RuleSet, action: Action, at: &Target<'_>, kinds: &[Kind]) -> Verdict {
+    each(set, action, at, kinds, false)
+}
+
 /// Decides `O_TMPFILE` in a directory. The file gets its name by linkat(2), which is asked on its own.
 #[must_use]
 pub fn decide_unnamed(set: &RuleSet, dir: &Dir, facts: &dyn Facts) -> Verdict {
@@ -156,6 +162,11 @@ pub fn decide_rename(
 }
 
 fn one(set: &RuleSet, action: Action, at: &Target<'_>, stays: bool) -> Verdict {
+    each(set, action, at, &[at.kind], stays)
+}
+
+/// The first answer that is not "allow".
+fn each(set: &RuleSet, action: Action, at: &Target<'_>, kinds: &[Kind], stays: bool) -> Verdict {
     if at.dir.short_name || at.dir.is_short_name(at.name) {
         return Verdict::Deny(Reason::ShortName);
     }
@@ -164,23 +175,42 @@ fn one(set: &RuleSet, action: Action, at: &Target<'_>, stays: bool) -> Verdict {
     if let Some(rule) = set.covers(at.dir, &path, at.facts) {
         return Verdict::Deny(Reason::Rule(rule));
     }
+    let verdicts = kinds
+        .iter()
+        .map(|&kind| not_covered(set, action, &Target { kind, ..*at }, &path, stays));
+    let mut others = verdicts.filter(|verdict| *verdict != Verdict::Allow);
+    others.next().unwrap_or(Verdict::Allow)
+}
+
+/// The answer for a name that no rule covers.
+fn not_covered(
+    set: &RuleSet,
+    action: Action,
+    at: &Target<'_>,
+    path: &rules::Path<'_>,
+    stays: bool,
+) -> Verdict {
     let put = action.puts(at.kind);
     let moves_dir = put == Some(Kind::Dir) && matches!(action, Action::RenameTo(_))
         || action == Action::RenameFrom && at.kind == Kind::Dir;
+    let links = put == Some(Kind::Symlink);
     let mut walk = false;
-    if let Some(rule) = set.above_exact(at.dir, &path, at.facts) {
-        if action == Action::RenameFrom || put == Some(Kind::Symlink) {
-            return Verdict::Deny(Reason::Rule(rule));
+    // Only what moves or leads elsewhere has to do with names below.
+    if moves_dir || links || action == Action::RenameFrom {
+        if let Some(rule) = set.above_exact(at.dir, path, at.facts) {
+            if action == Action::RenameFrom || links {
+                return Verdict::Deny(Reason::Rule(rule));
+            }
+            walk |= moves_dir;
         }
-        walk |= moves_dir;
-    }
-    if let Some(rule) = set.above_pattern(at.dir, &path) {
-        if put == Some(Kind::Symlink) {
-            return Verdict::Deny(Reason::Rule(rule));
+        if let Some(rule) = set.above_pattern(at.dir, path) {
+            if links {
+                return Verdict::Deny(Reason::Rule(rule));
+            }
+            walk |= moves_dir;
         }
-        walk |= moves_dir;
     }
-    walk |= moves_dir && set.near_exception(&path);
+    walk |= moves_dir && set.near_exception(path);
     if put.is_some() && at.kind == Kind::Absent && set.is_bare_name(at.dir, at.name, at.facts) {
         return Verdict::Deny(Reason::BareRepository);
     }

@@ -367,3 +367,10 @@ pub fn set_flags(fd: BorrowedFd<'_>, flags: i32) -> Result<(), Errno> {
     let r = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) };
     Errno::result(r).map(drop)
 }
+
+/// The status flags of an open file (`F_GETFL`), `O_PATH` among them.
+pub fn flags(fd: BorrowedFd<'_>) -> Result<i32, Errno> {
+    // SAFETY: F_GETFL takes no further argument and touches no memory.
+    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
+    Errno::result(flags)
+}

@@ -38,8 +38,8 @@ impl Turn<'_> {
     }
 
     pub(super) fn fchmod(&self, fd: i32, mode: i32) -> Result<Outcome, Stop> {
-        let object = self.caller.descriptor(fd)?;
-        if self.caller.is_path_only(fd)? {
+        let (object, path_only) = self.caller.file(fd)?;
+        if path_only {
             return Err(Errno::EBADF.into());
         }
         self.change_mode(&object, mode)
