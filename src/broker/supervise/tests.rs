@@ -7,3 +7,4 @@ mod fidelity;
 mod harness;
 mod kept;
 mod races;
+mod storm;
