@@ -75,7 +75,7 @@ fn gone(word: &str) {
     }
 }
 
-fn get<'a>(desk: &Desk<'a>, allow: &str) -> lab::LabCommand {
+fn get(desk: &Desk<'_>, allow: &str) -> lab::LabCommand {
     desk.boxed(
         &[allow],
         &[
