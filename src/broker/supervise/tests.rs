@@ -8,3 +8,4 @@ mod harness;
 mod kept;
 mod races;
 mod runs;
+mod storm;
