@@ -38,6 +38,7 @@ pub(super) fn collect(
     let mut out = ReadPlan {
         rules: Vec::new(),
         decides: has_patterns(ctx),
+        watched: ctx.policy.fs.trace,
         places: tree
             .iter()
             .map(|(at, node)| (at.to_path_buf(), host(node)))

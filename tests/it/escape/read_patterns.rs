@@ -422,14 +422,16 @@ fn without_patterns_no_open_for_reading_is_decided() {
 /// With `--trace` a read that fails because something is not shown inside is told, and nothing that would fail anyway.
 #[test]
 fn what_is_not_shown_is_told_on_request() {
-    for caller in callers() {
+    // A pattern changes nothing about it.
+    let both = |caller| [(caller, ""), (caller, "deny_read = [\"*.key\"]\n")];
+    for (caller, more) in callers().into_iter().flat_map(both) {
         let site = Site::new(caller);
         site.file("elsewhere", "HOST\n");
         let locked = site.file("locked", "HOST\n");
         fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o0)).unwrap();
         let t = site.dir.path().to_str().unwrap();
         let spec = format!(
-            "network_enabled = false\nguest_workdir = \"{t}/ws\"\n[[bind_mounts]]\nhost_path = \"{t}/ws\"\n[filesystem]\nview = \"bound\"\n"
+            "network_enabled = false\nguest_workdir = \"{t}/ws\"\n[[bind_mounts]]\nhost_path = \"{t}/ws\"\n[filesystem]\nview = \"bound\"\n{more}"
         );
         site.file("spec.toml", &spec);
         let script = "cat a ../elsewhere ../locked ./nothing dir/nothing /etc/nothing ../nothing; cat prot; echo new > made; cat made; ln -s ../elsewhere link; head link; stat ../elsewhere; echo __done__";
