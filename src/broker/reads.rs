@@ -21,6 +21,8 @@ pub struct ReadPlan {
     pub rules: Vec<ReadRule>,
     /// A pattern is among the rules, so they decide. Otherwise mounts and floor hold them, and opens are only watched.
     pub decides: bool,
+    /// `--trace`: what is not shown inside is told.
+    pub watched: bool,
     /// What stands inside: a path there, and the host's path of it. `None` is the sandbox's own.
     pub places: Vec<(PathBuf, Option<PathBuf>)>,
     /// Paths of the host that patterns do not speak of, and what lies below: certificates that every view shows (D16).
@@ -147,6 +149,7 @@ mod tests {
         ReadPlan {
             rules: entries.iter().map(rule).collect(),
             decides: true,
+            watched: false,
             places: vec![
                 ("/".into(), Some("/".into())),
                 ("/tmp".into(), None),

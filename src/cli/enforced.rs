@@ -66,7 +66,7 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
             .to_owned(),
         );
     }
-    if reads.is_some_and(|r| !r.decides) {
+    if reads.is_some_and(|r| r.watched) {
         out.push("reads-watched".to_owned());
     }
     if !plan.read_floor.closed.is_empty() {

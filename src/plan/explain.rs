@@ -184,7 +184,7 @@ fn reading(reads: &ReadPlan, line: &mut impl FnMut(String)) {
 fn reads_value(reads: &ReadPlan) -> Value {
     let rule = |r: &ReadRule| json!({ "rule": r.words, "origin": place(&r.origin) });
     let patterns = reads.rules.iter().filter(|r| r.names.is_pattern());
-    json!({ "decided": reads.decides, "patterns": patterns.map(rule).collect::<Vec<_>>() })
+    json!({ "decided": reads.decides, "watched": reads.watched, "patterns": patterns.map(rule).collect::<Vec<_>>() })
 }
 
 /// Where a rule holds, where that is not what its words say.

@@ -199,7 +199,10 @@ fn host_replace(
     }
     if !hidden.is_empty() {
         let hidden = hidden.iter().map(|(_, p)| *p);
-        lost.push(format!("can then be read: {}", list(hidden)));
+        lost.push(format!(
+            "can then be read: {} (a pattern in deny_read, of this or any other name, has opens decided by name, which holds them)",
+            list(hidden)
+        ));
     }
     (!lost.is_empty()).then(|| Gap {
         name: "host-replace",

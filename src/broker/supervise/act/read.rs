@@ -48,8 +48,7 @@ impl Turn<'_> {
 
     /// Watches an open for reading that the kernel carries out.
     pub(super) fn watch(&self, dirfd: i32, path: u64, flags: i32) -> Result<(), Stop> {
-        let watched = self.broker.reads.as_ref().is_some_and(|r| !r.decides);
-        if watched && reads(flags) && flags & libc::O_CREAT == 0 {
+        if self.watches() && reads(flags) && flags & libc::O_CREAT == 0 {
             let path = self.caller.text(path)?;
             let found = self
                 .walk()
@@ -59,6 +58,10 @@ impl Turn<'_> {
             }
         }
         Ok(())
+    }
+
+    fn watches(&self) -> bool {
+        self.broker.reads.as_ref().is_some_and(|r| r.watched)
     }
 
     /// What is not there inside, and is on the host, where the caller could read it.
@@ -103,6 +106,10 @@ impl Turn<'_> {
         let object = match walk.object(wish.dirfd, &wish.path, wish.follows()) {
             // A hidden directory lets nobody look for names in it, this process neither.
             Err(Stop::Errno(Errno::EACCES)) => return Err(self.hidden_way(wish)),
+            Err(Stop::Errno(Errno::ENOENT)) if self.watches() => {
+                self.note(self.not_shown(wish.dirfd, &wish.path));
+                return Err(Errno::ENOENT.into());
+            }
             object => object?,
         };
         let look = at::look(object.as_fd(), c"")?;
