@@ -20,6 +20,7 @@ mod place;
 mod processes;
 mod read_only;
 mod resolve;
+mod staging;
 mod subtree;
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,7 @@ use epoch::Epoch;
 use memory::Fd;
 use processes::Processes;
 use resolve::Walk;
+use staging::Staging;
 use workers::Staff;
 pub use workers::Supervisor;
 
@@ -197,6 +199,7 @@ impl Prepared {
             processes: Processes::default(),
             above: self.above,
             repositories: Repositories::default(),
+            staging: Staging::default(),
             protected_links: self.protected_links,
             sink: self.sink,
         };
@@ -238,6 +241,8 @@ struct Broker {
     above: Vec<Above>,
     /// Which repositories were made in this run.
     repositories: Repositories,
+    /// Git configuration that is being written by hand.
+    staging: Staging,
     protected_links: bool,
     sink: Arc<dyn Sink>,
 }
