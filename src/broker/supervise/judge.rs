@@ -337,7 +337,7 @@ impl Broker {
     ) -> Result<(), Stop> {
         match self.pass_plain(checks, asked, false, 0)? {
             Passed::Act => Ok(()),
-            Passed::Done | Passed::Give(_) => Err(Errno::EACCES.into()),
+            Passed::Done | Passed::Give(_) | Passed::Stage(..) => Err(Errno::EACCES.into()),
         }
     }
 

@@ -22,6 +22,7 @@ mod place;
 mod processes;
 mod read_only;
 mod resolve;
+mod staging;
 mod subtree;
 #[cfg(test)]
 mod tests;
@@ -55,6 +56,7 @@ pub use lock::Quiet;
 use memory::Fd;
 use processes::Processes;
 use resolve::Walk;
+use staging::Staging;
 use workers::Staff;
 pub use workers::Supervisor;
 
@@ -258,6 +260,7 @@ impl Prepared {
             processes: Processes::default(),
             above: self.above,
             repositories: Repositories::default(),
+            staging: Staging::default(),
             protected_links: self.protected_links,
             routes: OnceLock::new(),
             sink: self.sink,
@@ -302,6 +305,8 @@ struct Broker {
     above: Vec<Above>,
     /// Which repositories were made in this run.
     repositories: Repositories,
+    /// Git configuration that is being written by hand.
+    staging: Staging,
     protected_links: bool,
     /// Of the sandbox's network namespace.
     routes: OnceLock<Routes>,

@@ -313,6 +313,12 @@ impl Turn<'_> {
         {
             Passed::Act => {}
             Passed::Give(file) => return Ok(Checked::Give(file)),
+            Passed::Stage(file, staged) => {
+                let opened = at::open_here(&at::own_name(file.as_fd()), again(wish.flags))?;
+                at::set_flags(opened.as_fd(), wish.flags & (SETTABLE | libc::O_NONBLOCK))?;
+                self.broker.stage(&self.caller, &asked, staged);
+                return Ok(Checked::Give(opened));
+            }
             Passed::Done => return Err(Errno::EACCES.into()),
         }
         if !wish.creates() {
