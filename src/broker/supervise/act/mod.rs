@@ -192,7 +192,7 @@ impl<'b> Turn<'b> {
     }
 
     /// Reports what the kernel is going to refuse because the sandbox made the mount read-only.
-    fn note(&self, denied: Option<Denied>) {
+    pub(in crate::broker::supervise) fn note(&self, denied: Option<Denied>) {
         if let Some(denied) = denied {
             self.broker.report(&self.caller, denied);
         }

@@ -98,8 +98,14 @@ impl Turn<'_> {
             if change.action == Action::Write && !self.may_truncate(object, look)? {
                 return Err(Errno::EACCES.into());
             }
-            act()?;
-            return Ok(Outcome::Value(0));
+            return match act() {
+                Err(Errno::EROFS) => {
+                    let what = (change.what, change.action);
+                    self.mounted_object(what, object, look, change.needs)?;
+                    Err(Errno::EROFS.into())
+                }
+                other => Ok(other.map(|()| Outcome::Value(0))?),
+            };
         };
         broker.locked(false, |alone| {
             if let Some((site, name)) = broker.name_of(&self.caller, object, look, area)? {

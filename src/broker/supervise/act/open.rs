@@ -56,6 +56,11 @@ impl Wish {
         self.has(libc::O_CREAT | libc::O_EXCL)
     }
 
+    /// What is there already would be changed, or could be. `O_CREAT` alone only reads it, on a read-only mount too.
+    pub(super) fn changes(&self) -> bool {
+        self.flags & (libc::O_ACCMODE | libc::O_TRUNC) != 0
+    }
+
     /// A link that is the last component is followed.
     pub(super) fn follows(&self) -> bool {
         !self.has(libc::O_NOFOLLOW) && !self.exclusive()
@@ -218,6 +223,10 @@ impl Turn<'_> {
             let found = find(&spot.dir, name)?;
             if let Some(found) = &found {
                 if found.mount != look.mount {
+                    if wish.changes() && may_be_opened(wish, Some(found)).is_ok() {
+                        let what = ("write", Action::Write);
+                        self.mounted(what, &site, name, found, Needs::Object)?;
+                    }
                     return Ok(Step::Mounted);
                 }
                 if found.is(libc::S_IFLNK) && wish.follows() {
@@ -345,7 +354,7 @@ impl Turn<'_> {
             } else {
                 ("create", Needs::Directory)
             };
-            if may_be_opened(wish, found).is_ok() {
+            if (found.is_none() || wish.changes()) && may_be_opened(wish, found).is_ok() {
                 self.note(self.read_only(action, &spot.dir, name, needs));
             }
             return not_ours(wish);

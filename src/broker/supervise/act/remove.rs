@@ -55,6 +55,7 @@ impl Turn<'_> {
                 }
                 // From here a mount of the sandbox does not hold the name: the kernel looks at the mounts of who asks.
                 if found.mount != look.mount {
+                    self.mounted((what, action), &site, name, &found, needs)?;
                     return Err(Errno::EBUSY.into());
                 }
                 let asked = Asked {

@@ -68,7 +68,20 @@ impl Turn<'_> {
                 to: (&there, new_name, replaced.as_ref()),
                 flags,
             };
-            possible(&rename, (from.slash, to.slash), from_look.mount)?;
+            let mount = from_look.mount;
+            if let Err(errno) = possible(&rename, (from.slash, to.slash), mount) {
+                if errno == Errno::EBUSY && moved.mount != mount {
+                    let what = ("rename", Action::RenameFrom);
+                    self.mounted(what, &here, old_name, &moved, Needs::Directory)?;
+                }
+                if errno == Errno::EBUSY
+                    && let Some(replaced) = replaced.as_ref().filter(|r| r.mount != mount)
+                {
+                    let what = ("rename-to", Action::RenameTo(kind(Some(&moved))));
+                    self.mounted(what, &there, new_name, replaced, Needs::Directory)?;
+                }
+                return Err(errno.into());
+            }
             let asked = |source: bool| Asked {
                 action: if source { "rename" } else { "rename-to" },
                 site: if source { &here } else { &there },
@@ -184,6 +197,10 @@ impl Turn<'_> {
                 }
             };
             if linked.mount != look.mount {
+                if let Some((site, name)) = &from {
+                    let what = ("link", Action::LinkFrom);
+                    self.mounted(what, site, name, &linked, Needs::Directory)?;
+                }
                 return Err(Errno::EXDEV.into());
             }
             if linked.is(libc::S_IFDIR) {
