@@ -130,6 +130,8 @@ pub struct InnerPlan {
     pub floor: Option<Floor>,
     /// Hidden files that stay closed whatever the host puts in their place.
     pub read_floor: ReadFloor,
+    /// With a floor: opens for reading are asked of the broker as well.
+    pub trap_reads: bool,
 }
 
 /// The Landlock floor below the broker: what the command may do by itself, as guest paths (linux-engine.md §1).

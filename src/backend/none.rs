@@ -38,6 +38,7 @@ pub fn direct(argv: Vec<OsString>, env: Vec<(OsString, OsString)>, cwd: PathBuf)
             programs: None,
             floor: None,
             read_floor: crate::plan::ReadFloor::default(),
+            trap_reads: false,
         },
         premounts: Vec::new(),
     }

@@ -1,15 +1,18 @@
 //! Which system calls trap to the broker: a table, read by the filter compiler and by the supervisor's dispatch.
 //!
-//! A call is here for one of four reasons, and in no other is a program slowed down:
+//! A call is here for one of five reasons, and in no other is a program slowed down:
 //!
 //! * it makes, removes, moves or opens for writing something that has a name, so the broker does it instead;
 //! * it changes the mode of an existing object, which Landlock does not govern;
 //! * it changes what later paths and modes mean (working directory, umask), so the supervisor must hear of it;
-//! * it fails where another process still holds a file open for writing, so the supervisor first lets go of what it handed out.
+//! * it fails where another process still holds a file open for writing, so the supervisor first lets go of what it handed out;
+//! * it names somebody to talk to, who cannot be reached from inside: that is told, and nothing decided ([`Trap::is_network`]).
 //!
-//! What is not here and need not be: reads, `stat`, `ftruncate`, `fallocate`, `write` (the descriptor was opened through the
-//! broker), `bind` and `connect` (Unix sockets are refused by number until they are decided by path), ownership, times and
-//! extended attributes (read-only mounts hold those of protected files that exist).
+//! Where names decide what may be read ([`READS`]), every open traps that gives more than a place.
+//!
+//! What is not here and need not be: reads of what is open, `stat`, `ftruncate`, `fallocate`, `write` (the descriptor was opened through the
+//! broker), `bind` (Unix sockets are refused by number until they are decided by path), ownership, times and extended attributes
+//! (read-only mounts hold those of protected files that exist).
 //!
 //! The filter is transport only. A call it misses ends in the Landlock floor, so a trap may be answered with "continue" where the
 //! floor decides the same, and **never** where it does not: truncation and modes are not the floor's (ADR 4), and openat2(2) has
@@ -57,6 +60,8 @@ pub enum Call {
     Execveat,
     Flock,
     Fcntl,
+    Connect,
+    Sendto,
 }
 
 /// A condition on the low 32 bits of one argument.
@@ -119,6 +124,12 @@ impl Trap {
         self.when.is_empty() || self.when.iter().any(|when| when.holds(args))
     }
 
+    /// It is told of, where the network is the sandbox's own.
+    #[must_use]
+    pub fn is_network(&self) -> bool {
+        matches!(self.call, Call::Connect | Call::Sendto)
+    }
+
     fn native(&self) -> Option<u32> {
         if cfg!(target_arch = "x86_64") {
             self.x86_64
@@ -155,6 +166,7 @@ impl Call {
 const O_ACCMODE: u32 = 0o3;
 const O_CREAT: u32 = 0o100;
 const O_TRUNC: u32 = 0o1000;
+const O_PATH: u32 = 0o1000_0000;
 const F_OFD_SETLK: u32 = 37;
 const F_OFD_SETLKW: u32 = 38;
 const F_SETLEASE: u32 = 1024;
@@ -307,5 +319,42 @@ pub const TRAPS: &[Trap] = &[
                 value: F_SETLEASE,
             },
         ],
+    ),
+    // Whom a program wants to talk to; sendto only with an address, as far as the lower half of the pointer tells.
+    both(Call::Connect, "connect", 42, 203, ALWAYS),
+    both(
+        Call::Sendto,
+        "sendto",
+        44,
+        206,
+        &[When::AnyBit {
+            arg: 4,
+            bits: u32::MAX,
+        }],
+    ),
+];
+
+/// Rows instead of those of [`TRAPS`] where reading is decided by name: every open but those with `O_PATH`, which read nothing.
+pub const READS: &[Trap] = &[
+    both(
+        Call::Openat,
+        "openat",
+        257,
+        56,
+        &[When::Masked {
+            arg: 2,
+            mask: O_PATH,
+            value: 0,
+        }],
+    ),
+    only_x86_64(
+        Call::Open,
+        "open",
+        2,
+        &[When::Masked {
+            arg: 1,
+            mask: O_PATH,
+            value: 0,
+        }],
     ),
 ];

@@ -28,7 +28,7 @@ mod tests;
 
 pub use pattern::{Denied, Excepted};
 pub use rules::{Dir, GitRules, Matcher, Root, Rule, RuleSet};
-pub use subtree::entry_may_move;
+pub use subtree::{entry_may_move, may_hide};
 
 use super::action::{Action, Kind};
 use super::git_paths::{self, Facts, Gate, Query, Ruling};
@@ -101,6 +101,12 @@ pub fn decide(set: &RuleSet, action: Action, at: &Target<'_>) -> Verdict {
     one(set, action, at, false)
 }
 
+/// Decides a call like [`decide`], whichever of these kinds has the name; what [`Target::kind`] says is not looked at.
+#[must_use]
+pub fn decide_each(set: &RuleSet, action: Action, at: &Target<'_>, kinds: &[Kind]) -> Verdict {
+    each(set, action, at, kinds, false)
+}
+
 /// Decides `O_TMPFILE` in a directory. The file gets its name by linkat(2), which is asked on its own.
 #[must_use]
 pub fn decide_unnamed(set: &RuleSet, dir: &Dir, facts: &dyn Facts) -> Verdict {
@@ -134,17 +140,15 @@ pub fn decide_rename(
     if flags.whiteout {
         return Verdict::Deny(Reason::Unsupported);
     }
-    let leaves = one(set, Action::RenameFrom, from, false);
+    let stays = from.dir.same(to.dir);
+    let leaves = one(set, Action::RenameFrom, from, stays);
+    let there = both(leaves, one(set, Action::RenameTo(from.kind), to, stays));
     if !flags.exchange {
-        let lock = from.dir.same(to.dir)
-            && from.name.strip_suffix(b".lock") == Some(to.name)
-            && to.name.starts_with(b"config");
-        return both(leaves, one(set, Action::RenameTo(from.kind), to, lock));
+        return there;
     }
-    let there = both(leaves, one(set, Action::RenameTo(from.kind), to, false));
     let back = both(
-        one(set, Action::RenameFrom, to, false),
-        one(set, Action::RenameTo(to.kind), from, false),
+        one(set, Action::RenameFrom, to, stays),
+        one(set, Action::RenameTo(to.kind), from, stays),
     );
     let verdict = both(there, back);
     if matches!(
@@ -157,7 +161,12 @@ pub fn decide_rename(
     verdict
 }
 
-fn one(set: &RuleSet, action: Action, at: &Target<'_>, from_lock: bool) -> Verdict {
+fn one(set: &RuleSet, action: Action, at: &Target<'_>, stays: bool) -> Verdict {
+    each(set, action, at, &[at.kind], stays)
+}
+
+/// The first answer that is not "allow".
+fn each(set: &RuleSet, action: Action, at: &Target<'_>, kinds: &[Kind], stays: bool) -> Verdict {
     if at.dir.short_name || at.dir.is_short_name(at.name) {
         return Verdict::Deny(Reason::ShortName);
     }
@@ -166,30 +175,49 @@ fn one(set: &RuleSet, action: Action, at: &Target<'_>, from_lock: bool) -> Verdi
     if let Some(rule) = set.covers(at.dir, &path, at.facts) {
         return Verdict::Deny(Reason::Rule(rule));
     }
+    let verdicts = kinds
+        .iter()
+        .map(|&kind| not_covered(set, action, &Target { kind, ..*at }, &path, stays));
+    let mut others = verdicts.filter(|verdict| *verdict != Verdict::Allow);
+    others.next().unwrap_or(Verdict::Allow)
+}
+
+/// The answer for a name that no rule covers.
+fn not_covered(
+    set: &RuleSet,
+    action: Action,
+    at: &Target<'_>,
+    path: &rules::Path<'_>,
+    stays: bool,
+) -> Verdict {
     let put = action.puts(at.kind);
     let moves_dir = put == Some(Kind::Dir) && matches!(action, Action::RenameTo(_))
         || action == Action::RenameFrom && at.kind == Kind::Dir;
+    let links = put == Some(Kind::Symlink);
     let mut walk = false;
-    if let Some(rule) = set.above_exact(at.dir, &path, at.facts) {
-        if action == Action::RenameFrom || put == Some(Kind::Symlink) {
-            return Verdict::Deny(Reason::Rule(rule));
+    // Only what moves or leads elsewhere has to do with names below.
+    if moves_dir || links || action == Action::RenameFrom {
+        if let Some(rule) = set.above_exact(at.dir, path, at.facts) {
+            if action == Action::RenameFrom || links {
+                return Verdict::Deny(Reason::Rule(rule));
+            }
+            walk |= moves_dir;
         }
-        walk |= moves_dir;
-    }
-    if let Some(rule) = set.above_pattern(at.dir, &path) {
-        if put == Some(Kind::Symlink) {
-            return Verdict::Deny(Reason::Rule(rule));
+        if let Some(rule) = set.above_pattern(at.dir, path) {
+            if links {
+                return Verdict::Deny(Reason::Rule(rule));
+            }
+            walk |= moves_dir;
         }
-        walk |= moves_dir;
     }
-    walk |= moves_dir && set.near_exception(&path);
+    walk |= moves_dir && set.near_exception(path);
     if put.is_some() && at.kind == Kind::Absent && set.is_bare_name(at.dir, at.name, at.facts) {
         return Verdict::Deny(Reason::BareRepository);
     }
     if set.git == GitRules::Off {
         return verdict(walk, None);
     }
-    match git_paths::rule(&query(at, &path.folded, action, from_lock)) {
+    match git_paths::rule(&query(at, &path.folded, action, stays)) {
         Ruling::Open => verdict(walk, None),
         Ruling::Closed(reason) if set.git == GitRules::Places && git_paths::is_preset(reason) => {
             verdict(walk, None)
@@ -200,14 +228,15 @@ fn one(set: &RuleSet, action: Action, at: &Target<'_>, from_lock: bool) -> Verdi
     }
 }
 
-fn query<'a>(at: &Target<'a>, path: &'a [&'a [u8]], action: Action, from_lock: bool) -> Query<'a> {
+fn query<'a>(at: &Target<'a>, path: &'a [&'a [u8]], action: Action, stays: bool) -> Query<'a> {
     let (name, dir) = path.split_last().unwrap_or((&at.name, &[]));
     Query {
         dir,
         name,
         action,
         kind: at.kind,
-        from_lock,
+        stays,
+        exact: matches!(at.name, b"config" | b"config.worktree"),
         facts: at.facts,
     }
 }

@@ -18,7 +18,7 @@
 //!
 //! | entry of a git directory | rule |
 //! |---|---|
-//! | `config`, `config.worktree` | only renamed from `<name>.lock` beside it, through [`Gate::Config`]; before there is a `HEAD` a missing `config` may be made empty ([`Gate::EmptyConfig`]); may be removed unless it is the project's own; a mode that lets nobody else write |
+//! | `config`, `config.worktree` | only replaced by a file beside it (`<name>.lock` with git, a name of its own with rsync), through [`Gate::Config`]; a missing one may be made, and what is written into it passes the same gate once it is closed ([`Gate::EmptyConfig`]); may be removed unless it is the project's own; a mode that lets nobody else write |
 //! | `hooks` | may be made as a directory and removed, but never be a link or be moved |
 //! | `hooks/*` | closed except `*.sample` |
 //! | `info/attributes`, files in `branches/` and `remotes/` | closed; the last two are remotes by another syntax |
@@ -53,9 +53,8 @@ pub trait Facts {
 pub enum Gate {
     /// Compare the file with the one it replaces and install a copy: [`super::gate::compare_at`].
     Config,
-    /// Make the file in place of the child, empty, and give it a descriptor that cannot be written: libgit2 makes one before
-    /// it writes it by `config.lock`. An open that insists on a new file (`O_EXCL`) is refused: whoever asks so writes
-    /// into it, and is told at once.
+    /// Make the file in place of the child, empty, and give it another one to write into; what it wrote is judged as a change once it is
+    /// closed, and installed: [`super::gitdir::stage`].
     EmptyConfig,
     /// Check the directory that becomes a git directory: [`super::gate::skeleton::check`].
     Skeleton(Becomes),
@@ -97,8 +96,10 @@ pub struct Query<'a> {
     pub action: Action,
     /// What has the name now.
     pub kind: Kind,
-    /// A rename from `<name>.lock` in the same directory, both names spelled exactly so.
-    pub from_lock: bool,
+    /// A rename within one directory.
+    pub stays: bool,
+    /// The name is spelled as git spells it.
+    pub exact: bool,
     /// The file system.
     pub facts: &'a dyn Facts,
 }
@@ -236,7 +237,12 @@ fn below_closed(q: &Query<'_>) -> Option<Ruling> {
         );
         return Some(open_if(removes || harmless, REMOTES));
     }
-    let sample = at + 1 == q.dir.len() && q.name.len() > 7 && q.name.ends_with(b".sample");
+    // rsync makes `.NAME.sample.XXXXXX` first. No hook has a name that starts with a dot.
+    let kept = |name: &[u8]| {
+        name.ends_with(b".sample")
+            || name.starts_with(b".") && name.windows(8).any(|part| part == b".sample.")
+    };
+    let sample = at + 1 == q.dir.len() && q.name.len() > 7 && kept(q.name);
     // `rm -r` of a clone.
     Some(open_if(sample || removes && !is_project(q, at), HOOKS))
 }
@@ -250,12 +256,10 @@ fn open_if(open: bool, reason: &'static str) -> Ruling {
 }
 
 fn config(q: &Query<'_>) -> Ruling {
-    if q.action == Action::RenameTo(Kind::File) && q.from_lock {
+    if q.action == Action::RenameTo(Kind::File) && q.stays && q.exact {
         return Ruling::Gate(Gate::Config);
     }
-    // libgit2 writes HEAD after it; where there is one already, somebody means to write the configuration by hand.
-    let begun = q.facts.holds(q.dir.len(), "HEAD");
-    if q.action == Action::Write && q.kind == Kind::Absent && q.name == b"config" && !begun {
+    if q.action == Action::Write && q.kind == Kind::Absent && q.exact {
         return Ruling::Gate(Gate::EmptyConfig);
     }
     let removed = q.action == Action::Unlink && !q.facts.is_project_git_dir(q.dir.len());
@@ -317,10 +321,11 @@ fn completing(q: &Query<'_>) -> Ruling {
     Ruling::Open
 }
 
-/// A directory that goes to another place: a linked git directory may not, because its `commondir` is relative.
+/// A directory that goes to another place: a linked git directory may not, because its `commondir` is relative. Under another name in
+/// the same directory it leads to where it led, and need not be looked into (which takes the right to search it).
 fn moved_away(q: &Query<'_>) -> Ruling {
     let depth = q.dir.len() + 1;
-    if q.facts.holds(depth, "commondir") && q.facts.holds(depth, "HEAD") {
+    if !q.stays && q.facts.holds(depth, "commondir") && q.facts.holds(depth, "HEAD") {
         return Ruling::Closed(COMMON);
     }
     Ruling::Open

@@ -7,6 +7,7 @@
 //! * [`fold`] maps a name to the form in which denied names are compared
 //! * [`decide`] turns one operation on one name into allow, deny, ask the gate, or look through the subtree
 //! * [`calls`] says which system calls trap
+//! * [`reads`] says which names may not be read, where a pattern asks
 //! * [`plan`] is what the planner asks for: covered trees and their rules
 //!
 //! Nothing here opens a file. What has to be looked up is asked through [`git_paths::Facts`].
@@ -19,6 +20,7 @@ pub mod gate;
 pub mod git_paths;
 pub mod gitdir;
 pub mod plan;
+pub mod reads;
 pub mod supervise;
 #[cfg(test)]
 mod testgit;

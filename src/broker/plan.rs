@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::decide::{GitRules, Matcher, Root, Rule, RuleSet};
 use super::fold::NameRules;
+use super::reads::ReadPlan;
 use crate::policy::Origin;
 
 /// What a plan asks of the broker. A plan without write rules asks nothing: then there is no notifying filter and no
@@ -30,6 +31,11 @@ pub struct BrokerPlan {
     pub exceptions: Vec<Arc<dyn Matcher>>,
     /// The git preset; without it only what is mandatory in git directories is held.
     pub git: bool,
+    /// Directory of ccbox's state, on the host, where all runs of the user share one lock: with it, two runs in one tree cannot move
+    /// directories between each other's check and act. `None` where no state can be kept.
+    pub lock_dir: Option<PathBuf>,
+    /// What names may not be read; `None` where opens for reading are nobody's affair.
+    pub reads: Option<ReadPlan>,
 }
 
 /// A covered tree.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 
 use super::args::{CheckArgs, CheckKind};
-use super::context::{Prepared, prepare};
+use super::context::{Extra, Prepared, prepare};
 use super::usage::UsageError;
 use super::{Ending, Fault, rooms};
 use crate::exit;
@@ -30,7 +30,7 @@ pub(super) struct Answer {
 /// Answers one question.
 pub(super) fn check(args: &CheckArgs, specs: Vec<SpecSource>) -> Result<Ending, Fault> {
     let host = HostFacts::collect()?;
-    let ready = prepare(host, &args.policy, specs, &[], None)?;
+    let ready = prepare(host, &args.policy, specs, &[], Extra::default())?;
     let answer = match args.kind {
         CheckKind::Host => host_answer(&ready, args.target.as_bytes())?,
         CheckKind::Read | CheckKind::Write | CheckKind::Exec => {

@@ -29,16 +29,26 @@ pub(super) struct Prepared {
     pub(super) known_hosts: Option<PathBuf>,
 }
 
-/// Loads the layers and resolves the plan. `own` is a file of ccbox's own that joins the protected set (semantics 20).
+/// What a run asks for beside its rules.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Extra<'a> {
+    /// A file of ccbox's own that joins the protected set (semantics 20).
+    pub(super) own: Option<&'a Path>,
+    /// `--trace`.
+    pub(super) trace: bool,
+}
+
+/// Loads the layers and resolves the plan.
 pub(super) fn prepare(
     host: HostFacts,
     args: &PolicyArgs,
     specs: Vec<SpecSource>,
     command: &[OsString],
-    own: Option<&Path>,
+    extra: Extra<'_>,
 ) -> Result<Prepared, Fault> {
     let mut loaded = spec::load(&request(args, specs, &host)?)?;
-    if let Some(path) = own {
+    loaded.policy.fs.trace = extra.trace;
+    if let Some(path) = extra.own {
         loaded.policy.fs.own_files.push(Ruled {
             value: host.cwd.join(path),
             origin: Origin {

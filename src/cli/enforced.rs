@@ -53,7 +53,11 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
     if plan.exec.is_some() {
         out.push("exec=not-writable".to_owned());
     }
-    if let Some(reads) = e.reads {
+    let reads = plan.broker.as_ref().and_then(|b| b.reads.as_ref());
+    if reads.is_some_and(|r| r.decides) {
+        // Every open for reading is decided by name, those of hidden paths too.
+        out.push("reads=trapped".to_owned());
+    } else if let Some(reads) = e.reads {
         out.push(
             match reads {
                 Reads::Covers => "reads=covers",
@@ -61,6 +65,9 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
             }
             .to_owned(),
         );
+    }
+    if reads.is_some_and(|r| r.watched) {
+        out.push("reads-watched".to_owned());
     }
     if !plan.read_floor.closed.is_empty() {
         out.push(match e.landlock_abi {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::args::ExplainArgs;
-use super::context::{Prepared, prepare};
+use super::context::{Extra, Prepared, prepare};
 use super::engine::{self, Chosen, Offer};
 use super::usage::UsageError;
 use super::{Ending, Fault, answer, render, rooms};
@@ -26,7 +26,13 @@ pub(super) fn explain(args: &ExplainArgs, specs: Vec<SpecSource>) -> Result<Endi
     } else {
         args.command.clone()
     };
-    let ready = prepare(HostFacts::collect()?, &args.policy, specs, &command, None)?;
+    let ready = prepare(
+        HostFacts::collect()?,
+        &args.policy,
+        specs,
+        &command,
+        Extra::default(),
+    )?;
     let backend = Backend::of(&ready);
     if !args.json {
         return answer(&words(&ready, &backend));

@@ -60,6 +60,7 @@ pub(super) fn inner() -> InnerPlan {
         programs: None,
         floor: None,
         read_floor: crate::plan::ReadFloor::default(),
+        trap_reads: false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `ccbox profile`: the backend's text only, on any platform.
 
 use super::args::{ProfileArgs, ProfileFormat};
-use super::context::prepare;
+use super::context::{Extra, prepare};
 use super::engine::{self, Chosen};
 use super::render;
 use super::usage::UsageError;
@@ -20,7 +20,13 @@ pub(super) fn profile(args: &ProfileArgs, specs: Vec<SpecSource>) -> Result<Endi
             } else {
                 args.command.clone()
             };
-            let ready = prepare(HostFacts::collect()?, &args.policy, specs, &command, None)?;
+            let ready = prepare(
+                HostFacts::collect()?,
+                &args.policy,
+                specs,
+                &command,
+                Extra::default(),
+            )?;
             let program = PLACES.first().copied().unwrap_or("bwrap");
             let chosen = Chosen::Bwrap(program.into());
             engine::holds(&ready.plan, &chosen)?;

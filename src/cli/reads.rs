@@ -18,7 +18,7 @@ pub(super) struct Reads {
     /// The rules that hide.
     rules: Vec<BookRule>,
     report: Arc<Reporter>,
-    asked: Mutex<HashSet<(String, Option<String>)>>,
+    questions: Questions,
 }
 
 impl Reads {
@@ -27,7 +27,7 @@ impl Reads {
         Self {
             rules: plan.rules.rules.iter().filter(hides).cloned().collect(),
             report: Arc::clone(report),
-            asked: Mutex::new(HashSet::new()),
+            questions: Questions::default(),
         }
     }
 
@@ -53,23 +53,18 @@ impl Reads {
             hint: rule.and_then(|r| hint(&r.origin, on_host)),
         }
     }
-
-    /// Whether this is the first time.
-    fn is_new(&self, v: &Violation) -> bool {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.len() < REMEMBERED && asked.insert((v.target.clone(), v.process.clone()))
-    }
 }
 
-impl Witness for Reads {
-    fn read_denied(&self, denial: ReadDenial) {
-        let question = denial.tried == Tried::Access;
-        let violation = self.violation(denial);
-        if !question || self.report.verbosity() >= Verbosity::Verbose {
-            self.report.violation(violation);
+/// What programs ask before they do anything, and often instead: events have it, each once, standard error only with `-v`.
+#[derive(Debug, Default)]
+pub(super) struct Questions(Mutex<HashSet<(String, Option<String>)>>);
+
+impl Questions {
+    pub(super) fn tell(&self, report: &Reporter, violation: Violation) {
+        if report.verbosity() >= Verbosity::Verbose {
+            report.violation(violation);
         } else if self.is_new(&violation) {
-            // Shells and interpreters ask before they do anything: events have it, standard error does not.
-            self.report.event(&Event::Violation {
+            report.event(&Event::Violation {
                 action: violation.action.to_owned(),
                 target: violation.target,
                 pid: violation.pid,
@@ -80,9 +75,26 @@ impl Witness for Reads {
             });
         }
     }
+
+    fn is_new(&self, v: &Violation) -> bool {
+        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.len() < REMEMBERED && asked.insert((v.target.clone(), v.process.clone()))
+    }
 }
 
-fn hint(origin: &Origin, path: &Path) -> Option<String> {
+impl Witness for Reads {
+    fn read_denied(&self, denial: ReadDenial) {
+        let question = denial.tried == Tried::Access;
+        let violation = self.violation(denial);
+        if question {
+            self.questions.tell(&self.report, violation);
+        } else {
+            self.report.violation(violation);
+        }
+    }
+}
+
+pub(super) fn hint(origin: &Origin, path: &Path) -> Option<String> {
     let place = place(origin);
     match &origin.layer {
         // A deeper entry wins, and so does one that names the very path (semantics 5).

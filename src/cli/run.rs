@@ -3,18 +3,19 @@
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::args::RunArgs;
-use super::context::{Prepared, prepare, require_command};
+use super::context::{Extra, Prepared, prepare, require_command};
 use super::engine::{self, Chosen, Offer};
 use super::events::Events;
 use super::launch::Launch;
 use super::usage::UsageError;
-use super::{Ending, Fault, ending, enforced, nested, render};
+use super::{Ending, Fault, ending, enforced, late, nested, render};
 use crate::host::{HostFacts, RealFs};
 use crate::report::Reporter;
 use crate::report::event::{Event, State};
-use crate::session::Early;
+use crate::session::{Early, Outcome};
 use crate::spec::SpecSource;
 
 /// Wraps one command.
@@ -43,12 +44,22 @@ fn wrap(
     let early = (!args.dry_run).then(Early::start).flatten();
     let host = HostFacts::collect()?;
     if host.nested {
+        if args.trace {
+            return Err(trace_of_nothing().into());
+        }
         drop(early);
         return nested::run(args, &specs, &host, events, report);
     }
-    let ready = prepare(host, &args.policy, specs, &args.command, events.file())?;
+    let extra = Extra {
+        own: events.file(),
+        trace: args.trace,
+    };
+    let ready = prepare(host, &args.policy, specs, &args.command, extra)?;
     let chosen = engine::choose(&ready.loaded.policy, &Offer::of(&RealFs, ready.host.uid))?;
     engine::holds(&ready.plan, &chosen)?;
+    if args.trace && matches!(chosen, Chosen::None(_)) {
+        return Err(trace_of_nothing().into());
+    }
     if args.dry_run {
         return super::answer(&render::command_line(&ready, &chosen));
     }
@@ -61,20 +72,32 @@ fn wrap(
         report,
         early: Cell::new(early),
     };
+    let begun = SystemTime::now();
     let outcome = launch.run(&chosen);
-    report.finish();
     let plan = &ready.plan;
+    if !matches!(outcome, Ok(Outcome::Exited(0)) | Err(_))
+        && let Some(notice) = late::notice(plan, begun)
+    {
+        report.notice(&notice);
+    }
+    report.finish();
     ending::of(outcome?, &plan.argv, &ready.host, report, Some(plan))
 }
 
 /// Options of the contract that later work brings (R14: refused, never ignored).
 fn refuse_later(args: &RunArgs) -> Result<(), UsageError> {
-    for (typed, name) in [(args.trace, "`--trace`"), (args.capture, "`--capture`")] {
-        if typed {
-            return Err(UsageError::not_yet(name));
-        }
+    if args.capture {
+        return Err(UsageError::not_yet("`--capture`"));
     }
     Ok(())
+}
+
+/// R14: never ignored.
+fn trace_of_nothing() -> UsageError {
+    UsageError::new(
+        "`--trace` watches what a sandbox refuses, and this call makes none",
+        "leave it out",
+    )
 }
 
 /// A command that cannot be seen inside ends with 127 and its one line, which says the same (semantics 30).
@@ -122,18 +145,12 @@ mod tests {
 
     #[test]
     fn options_of_later_work_are_refused() {
-        let trace = RunArgs {
-            trace: true,
-            ..RunArgs::default()
-        };
         let capture = RunArgs {
             capture: true,
             ..RunArgs::default()
         };
-        for args in [trace, capture] {
-            let e = refuse_later(&args).unwrap_err();
-            assert!(e.to_string().ends_with("is not supported yet"));
-        }
+        let e = refuse_later(&capture).unwrap_err();
+        assert!(e.to_string().ends_with("is not supported yet"));
         assert!(refuse_later(&RunArgs::default()).is_ok());
     }
 }

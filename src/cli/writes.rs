@@ -1,14 +1,16 @@
-//! Refused writes, from the broker to the reporter: Seatbelt's name of the operation, which rule refused, and the narrowest line that
+//! Refused calls, from the broker to the reporter: Seatbelt's name of the operation, which rule refused, and the narrowest line that
 //! would allow it (R70, semantics 32).
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::reads::entry;
+use super::connects;
+use super::reads::{self, Questions, entry};
 use crate::broker::decide::Rule;
 use crate::broker::git_paths;
 use crate::broker::plan::NamedRule;
-use crate::broker::supervise::{Cause, Denial, Sink};
+use crate::broker::reads::Hidden;
+use crate::broker::supervise::{Cause, Denial, Sink, Unreached};
 use crate::host::{FsView, RealFs};
 use crate::plan::{self, Plan, place};
 use crate::policy::path::{ListKind, PathEntry};
@@ -26,6 +28,7 @@ pub(super) struct Writes {
     home: PathBuf,
     report: Arc<Reporter>,
     noise: OnceLock<Vec<PathPattern>>,
+    questions: Questions,
 }
 
 impl Writes {
@@ -35,15 +38,15 @@ impl Writes {
             home: home.to_path_buf(),
             report: Arc::clone(report),
             noise: OnceLock::new(),
+            questions: Questions::default(),
         }
     }
 
     fn violation(&self, denial: Denial) -> Violation {
-        let elsewhere = if denial.cause == Cause::ReadOnly {
-            plan::check::elsewhere(&self.plan, &denial.path)
-        } else {
-            denial.host_path.clone()
-        };
+        let elsewhere = denial
+            .host_path
+            .clone()
+            .or_else(|| plan::check::elsewhere(&self.plan, &denial.path));
         let on_host = elsewhere.as_deref().unwrap_or(&denial.path);
         let (rule, hint) = self.reason(&denial, on_host);
         let mut target = denial.path.to_string_lossy().into_owned();
@@ -82,6 +85,24 @@ impl Writes {
             Cause::BareRepository => (plan::BARE_REPOSITORY.to_owned(), None),
             Cause::ShortName => (plan::SHORT_NAME.to_owned(), None),
             Cause::Unsupported => ("not carried out in a sandbox".to_owned(), None),
+            Cause::Hidden(index) => {
+                let reads = self.plan.broker.as_ref().and_then(|b| b.reads.as_ref());
+                match reads.and_then(|reads| reads.rules.get(*index)) {
+                    Some(rule) => (
+                        format!("{} ({})", rule.words, place(&rule.origin)),
+                        read_hint(&rule.names, &rule.origin, on_host),
+                    ),
+                    None => ("hidden".to_owned(), None),
+                }
+            }
+            Cause::NotShown => (
+                "it is not shown inside".to_owned(),
+                entry(on_host).map(|path| format!("[filesystem] allow_read = [{path}]")),
+            ),
+            Cause::Program => {
+                let line = entry(on_host).map(|path| format!("exec_grant_roots = [{path}]"));
+                (plan::check::exec(&self.plan, &denial.path).rule, line)
+            }
             Cause::ReadOnly => {
                 let answer = plan::check::write(&self.plan, &RealFs, &denial.path);
                 let hint = plan::check::write_change(&self.plan, &denial.path)
@@ -138,6 +159,24 @@ impl Sink for Writes {
         }
         self.report.violation(self.violation(denial));
     }
+
+    fn unreached(&self, unreached: Unreached) {
+        let violation = connects::violation(&self.plan.network.egress, &unreached);
+        if unreached.asks {
+            self.questions.tell(&self.report, violation);
+        } else {
+            self.report.violation(violation);
+        }
+    }
+
+    fn closes_programs(&self) -> bool {
+        self.plan.exec.is_some()
+    }
+
+    fn closes_program(&self, path: &Path) -> bool {
+        let rule = self.plan.exec.as_ref();
+        rule.is_some_and(|rule| rule.denies(path))
+    }
 }
 
 fn noise() -> Vec<PathPattern> {
@@ -161,7 +200,17 @@ fn action(asked: &str) -> &'static str {
         "link" => "file-link",
         "chmod" => "file-write-mode",
         "write" | "truncate" => "file-write-data",
+        "read" => "file-read-data",
+        "exec" | "execute" => "process-exec",
         _ => "file-write",
+    }
+}
+
+/// A pattern is not lifted by anything (semantics 5).
+fn read_hint(names: &Hidden, origin: &Origin, on_host: &Path) -> Option<String> {
+    match names {
+        Hidden::Path { .. } => reads::hint(origin, on_host),
+        Hidden::Pattern(_) => removal("", origin),
     }
 }
 

@@ -89,9 +89,8 @@ pub const SEATBELT_NOTE: &str = "sandbox-exec (Seatbelt): namespace isolation, n
 pub const BWRAP_NOTE: &str = "bubblewrap: namespace isolation, no kernel boundary";
 
 /// What no engine of this version holds (R14).
-pub const GAPS: [&str; 2] = [
+pub const GAPS: [&str; 1] = [
     "host-replace: a hidden file that a host program replaces during the run can be read, where its directory is shown",
-    "read-patterns: name patterns in deny_read are refused",
 ];
 /// What is not held where the creation broker cannot work.
 pub const GAPS_OF_MOUNTS: [&str; 2] = [

@@ -12,12 +12,13 @@
 
 use std::path::{Path, PathBuf};
 
+use super::caches;
 use super::context::Ctx;
 use super::mandatory::Mandatory;
 use super::paths::{below, rest, within};
 use super::rules::Rules;
 use super::tree::{Node, Tree as Shape};
-use super::{PlanError, judge, names};
+use super::{PlanError, judge, names, reads};
 use crate::broker::fold::NameRules;
 use crate::broker::plan::{BrokerPlan, Tree};
 use crate::host::fs_view::Kind;
@@ -42,7 +43,7 @@ const WINDOWS: [&str; 10] = [
 /// Further ones that take `head` for `HEAD`.
 const FOLDING: [&str; 4] = ["hfs", "hfsplus", "apfs", "fuse.apfs"];
 
-/// The part of the broker; `None` where nothing of the host is writable by directory.
+/// The part of the broker; `None` where nothing of the host is writable by directory and reading is not its affair.
 pub(super) fn plan(
     ctx: Ctx<'_>,
     rules: (&Rules, &Rules),
@@ -50,7 +51,7 @@ pub(super) fn plan(
     shape: &Shape,
 ) -> Result<Option<BrokerPlan>, PlanError> {
     let mut trees = trees(ctx, shape)?;
-    if trees.is_empty() {
+    if trees.is_empty() && !reads::wanted(ctx) {
         return Ok(None);
     }
     if ctx.policy.fs.protect_git {
@@ -62,6 +63,8 @@ pub(super) fn plan(
         rules: names::collect(ctx, rules, mandatory, &trees),
         exceptions: names::exceptions(ctx),
         git: ctx.policy.fs.protect_git,
+        lock_dir: caches::state_can_be_kept(ctx).then(|| ctx.host.state_dir.join("runs")),
+        reads: None,
         trees,
         exempt,
         served,

@@ -2,20 +2,15 @@
 
 use std::path::Path;
 
-use super::PlanError;
 use super::context::Ctx;
-use super::grants::exact;
 use super::rules::{Grant, Hide, Named, Never, Strength, built_in};
 use super::spellings::Spellings;
 use crate::policy::{Layer, Origin};
 
 /// Write-denies and read-denies of the layers and of ccbox itself.
-pub(super) fn collect(
-    ctx: Ctx<'_>,
-    grants: &[Grant],
-) -> Result<(Vec<Never>, Vec<Hide>), PlanError> {
+pub(super) fn collect(ctx: Ctx<'_>, grants: &[Grant]) -> (Vec<Never>, Vec<Hide>) {
     let mut spellings = Spellings::new(ctx, grants);
-    Ok((nevers(ctx, &mut spellings), hides(ctx, &mut spellings)?))
+    (nevers(ctx, &mut spellings), hides(ctx, &mut spellings))
 }
 
 fn nevers(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Vec<Never> {
@@ -64,10 +59,13 @@ fn own(ctx: Ctx<'_>, path: &Path, words: &str, origin: &Origin) -> Never {
     }
 }
 
-fn hides(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Result<Vec<Hide>, PlanError> {
+fn hides(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Vec<Hide> {
     let mut out = Vec::new();
     for entry in &ctx.policy.fs.deny_read {
-        let path = exact(entry, "deny_read")?;
+        // Patterns are judged when something is opened (`reads`).
+        let Some(path) = entry.value.exact() else {
+            continue;
+        };
         let named = Named::new("deny_read", path, &entry.origin);
         for spelled in std::iter::once(path.to_path_buf()).chain(spellings.others(path)) {
             out.push(Hide {
@@ -77,5 +75,5 @@ fn hides(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Result<Vec<Hide>, PlanE
             });
         }
     }
-    Ok(out)
+    out
 }

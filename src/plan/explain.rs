@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{Effect, Mount, Plan, place};
 use crate::broker::decide::Rule;
 use crate::broker::plan::{BrokerPlan, NamedRule, Tree};
+use crate::broker::reads::{ReadPlan, ReadRule};
 use crate::policy::{Mode, NetworkMode, View};
 
 /// The plan as text, one section after the other, for people.
@@ -66,6 +67,9 @@ pub fn text(plan: &Plan) -> String {
     }
     if let Some(broker) = &plan.broker {
         names(broker, &mut line);
+        if let Some(reads) = &broker.reads {
+            reading(reads, &mut line);
+        }
     }
     if !plan.caches.is_empty() {
         line(String::new());
@@ -157,6 +161,32 @@ fn names(broker: &BrokerPlan, line: &mut impl FnMut(String)) {
     }
 }
 
+/// What is decided by name when something is opened for reading.
+fn reading(reads: &ReadPlan, line: &mut impl FnMut(String)) {
+    line(String::new());
+    if !reads.decides {
+        line("every open for reading is watched, which makes it slower (--trace)".to_owned());
+        return;
+    }
+    line(
+        "every open for reading is decided by name, which makes it slower; never read, beside what is hidden:"
+            .to_owned(),
+    );
+    let mut told = HashSet::new();
+    for rule in reads.rules.iter().filter(|r| r.names.is_pattern()) {
+        let place = place(&rule.origin);
+        if told.insert((&rule.words, place.clone())) {
+            line(format!("  {}  [{place}]", one_line(&rule.words)));
+        }
+    }
+}
+
+fn reads_value(reads: &ReadPlan) -> Value {
+    let rule = |r: &ReadRule| json!({ "rule": r.words, "origin": place(&r.origin) });
+    let patterns = reads.rules.iter().filter(|r| r.names.is_pattern());
+    json!({ "decided": reads.decides, "watched": reads.watched, "patterns": patterns.map(rule).collect::<Vec<_>>() })
+}
+
 /// Where a rule holds, where that is not what its words say.
 fn reach(rule: &Rule) -> &'static str {
     match rule {
@@ -181,6 +211,7 @@ pub fn value(plan: &Plan) -> Value {
             "effect": effect_word(r.effect), "path": lossy(&r.path), "rule": r.rule, "origin": place(&r.origin),
         })).collect::<Vec<_>>(),
         "names": plan.broker.as_ref().map(|b| names_value(b)),
+        "reads": plan.broker.as_ref().and_then(|b| b.reads.as_ref()).map(reads_value),
         "writable": plan.writable.iter().map(|p| lossy(p)).collect::<Vec<_>>(),
         "exec": plan.exec.as_ref().map(|rule| json!({
             "closed": rule.closed.iter().map(|p| lossy(p)).collect::<Vec<_>>(),

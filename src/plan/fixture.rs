@@ -74,6 +74,7 @@ pub(crate) fn dispatch() -> Policy {
             binds: Vec::new(),
             allow_write: Vec::new(),
             deny_write: Vec::new(),
+            trace: false,
             deny_read: Vec::new(),
             allow_read: Vec::new(),
             protected: Vec::new(),

@@ -13,6 +13,7 @@ use super::paths::Walk;
 use super::rules::{Named, Rules, Strength, place};
 use super::tree::{Node, Tree};
 use super::{Gap, PlanError};
+use crate::broker::plan::BrokerPlan;
 use crate::host::BrokerHost;
 use crate::host::fs_view::Kind;
 use crate::policy::path::PathEntry;
@@ -37,19 +38,33 @@ pub(super) struct Missing {
 /// `unheld` are hidden files that nothing but a mount hides.
 pub(super) fn collect(
     ctx: Ctx<'_>,
-    rules: &Rules,
-    mandatory: &Mandatory,
+    (rules, mandatory): (&Rules, &Mandatory),
     tree: &Tree,
+    broker: Option<&BrokerPlan>,
     unheld: &[PathBuf],
 ) -> Missing {
     let mut out = match &ctx.host.broker {
-        BrokerHost::Works => Missing::default(),
+        BrokerHost::Works => Missing {
+            gaps: other_runs(ctx, broker).into_iter().collect(),
+            ..Missing::default()
+        },
         BrokerHost::Lacks(why) => of_mounts(ctx, rules, mandatory, tree, why),
     };
     let replaced = host_replace(ctx, rules, unheld, &out.replaceable);
     out.gaps.extend(replaced);
     out.gaps.extend(late_secrets(ctx, rules, tree));
     out
+}
+
+/// Runs of one user wait for each other by a lock in ccbox's state.
+fn other_runs(ctx: Ctx<'_>, broker: Option<&BrokerPlan>) -> Option<Gap> {
+    (broker?.lock_dir.is_none()).then(|| Gap {
+        name: "other-runs",
+        text: format!(
+            "`{}` cannot be written, so nothing keeps another run in the same tree from moving a directory while this one decides about a path in it",
+            ctx.host.state_dir.display()
+        ),
+    })
 }
 
 /// What the child makes itself it may read (semantics 6), but the host may put a secret there too.
@@ -184,7 +199,10 @@ fn host_replace(
     }
     if !hidden.is_empty() {
         let hidden = hidden.iter().map(|(_, p)| *p);
-        lost.push(format!("can then be read: {}", list(hidden)));
+        lost.push(format!(
+            "can then be read: {} (a pattern in deny_read, of this or any other name, has opens decided by name, which holds them)",
+            list(hidden)
+        ));
     }
     (!lost.is_empty()).then(|| Gap {
         name: "host-replace",
@@ -204,17 +222,25 @@ fn writable_host(tree: &Tree) -> bool {
 /// Patterns somebody asked for are held by the broker or not at all.
 fn patterns(ctx: Ctx<'_>, tree: &Tree, why: &str) -> Option<PlanError> {
     let fs = &ctx.policy.fs;
+    if fs.trace {
+        return Some(PlanError {
+            message: format!("`--trace` needs the creation broker, which cannot work here: {why}"),
+            hint: Some("leave it out".to_owned()),
+        });
+    }
     let lists = [
         ("protected_paths", &fs.protected),
         ("deny_write", &fs.deny_write),
+        ("deny_read", &fs.deny_read),
     ];
     let asked = lists.iter().flat_map(|(key, list)| {
         list.iter()
             .filter(|e| is_asked_for(&e.origin))
             .map(move |e| (*key, e))
     });
+    let written = writable_host(tree);
     let (key, entry) = asked
-        .filter(|_| writable_host(tree))
+        .filter(|(key, _)| written || *key == "deny_read")
         .find(|(_, e)| e.value.exact().is_none())?;
     let PathEntry::Pattern(pattern) = &entry.value else {
         return None;

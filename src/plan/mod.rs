@@ -27,6 +27,7 @@ pub(crate) mod os_path;
 mod paths;
 mod quick;
 mod read_floor;
+mod reads;
 mod resolve;
 mod rules;
 mod secrets;

@@ -57,6 +57,8 @@ pub(super) fn collect(
     }
     names.patterns("deny_write", &ctx.policy.fs.deny_write);
     names.hidden(&rules.hides, &rules.grants);
+    // What may not be read is not made either, and above all not moved to a name that may.
+    names.patterns("deny_read", &ctx.policy.fs.deny_read);
     names.read_only(&rules.grants);
     names.out
 }
@@ -107,6 +109,8 @@ impl Names<'_> {
     }
 
     fn patterns(&mut self, key: &str, entries: &[Ruled<PathEntry>]) {
+        // `allow_create` is about writing.
+        let liftable = key != "deny_read";
         for entry in entries {
             let PathEntry::Pattern(pattern) = &entry.value else {
                 continue;
@@ -115,7 +119,7 @@ impl Names<'_> {
                 words: format!("{key} \"{}\"", pattern.text),
                 origin: entry.origin.clone(),
             };
-            let liftable = matches!(entry.origin.layer, Layer::Profile(_));
+            let liftable = liftable && matches!(entry.origin.layer, Layer::Profile(_));
             for spelled in spellings(self.ctx, pattern) {
                 let matcher: Arc<dyn Matcher> = Arc::new(Denied::new(&spelled));
                 self.add(Rule::Pattern { matcher, liftable }, &named);
@@ -187,7 +191,7 @@ impl Names<'_> {
 }
 
 /// A pattern as written and, where the directory before its first wildcard is reached through links, where that leads (R25).
-fn spellings(ctx: Ctx<'_>, pattern: &PathPattern) -> Vec<PathPattern> {
+pub(super) fn spellings(ctx: Ctx<'_>, pattern: &PathPattern) -> Vec<PathPattern> {
     let mut out = vec![pattern.clone()];
     if let Some(dir) = pattern.fixed() {
         let real = ctx.walk(dir).real;

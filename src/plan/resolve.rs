@@ -16,7 +16,7 @@ use super::rules::{Grant, ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::{
     Mount, NetworkPlan, Pin, Plan, PlanError, ReadFloor, RuleBook, book, broker, crowds, denies,
-    env, etc_files, gaps, grants, order, read_floor, secrets, view, worktree,
+    env, etc_files, gaps, grants, order, read_floor, reads, secrets, view, worktree,
 };
 use crate::broker::plan::BrokerPlan;
 use crate::host::fs_view::Kind;
@@ -153,6 +153,18 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
     let mounts = order::emit(&layout.tree);
     crowds::bearable(mounts.len())?;
     let (read_floor, unheld) = read_floor::collect(ctx, &rules, &layout.tree);
+    let broker = broker.map(|mut plan| {
+        plan.reads = reads::collect(ctx, &rules, &read_floor, &layout.tree);
+        plan
+    });
+    // A pattern that is decided by name holds a hidden file whatever takes its place.
+    let decided = |p: &BrokerPlan| p.reads.as_ref().is_some_and(|r| r.decides);
+    let unheld = if broker.as_ref().is_some_and(decided) {
+        notices.extend(reads::notice(ctx));
+        Vec::new()
+    } else {
+        unheld
+    };
     Ok(FilePlan {
         mounts,
         pins: pins(ctx, &rules, &layout)?,
@@ -160,7 +172,13 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
         moved: moved(&layout.tree),
         read_floor,
         state_dirs,
-        missing: gaps::collect(ctx, &rules, &mandatory, &layout.tree, &unheld),
+        missing: gaps::collect(
+            ctx,
+            (&rules, &mandatory),
+            &layout.tree,
+            broker.as_ref(),
+            &unheld,
+        ),
         broker,
         notices,
         rules: book::write(&rules, &single),
@@ -199,7 +217,7 @@ pub(super) fn collect(
     let trees = worktree::grants(ctx, mandatory::places(ctx, &granted), &granted);
     granted.extend(trees);
     let mandatory = mandatory::collect(ctx, &granted);
-    let (denied, mut hides) = denies::collect(ctx, &granted)?;
+    let (denied, mut hides) = denies::collect(ctx, &granted);
     let mut nevers = mandatory.nevers.clone();
     nevers.extend(denied);
     hides.extend(secrets::collect(ctx, &granted));

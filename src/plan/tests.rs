@@ -9,6 +9,7 @@ mod crowds;
 mod eval;
 mod links;
 mod moved;
+mod other_runs;
 pub(crate) mod props;
 mod read_floor;
 mod tables;

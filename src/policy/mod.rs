@@ -180,6 +180,8 @@ pub struct FsPolicy {
     pub allow_write: Vec<Ruled<PathEntry>>,
     /// `deny_write` and `--deny-write`.
     pub deny_write: Vec<Ruled<PathEntry>>,
+    /// `--trace`: opens for reading are watched.
+    pub trace: bool,
     /// `deny_read` and `--deny-read`; the built-in secrets are added by the planner, not here.
     pub deny_read: Vec<Ruled<PathEntry>>,
     /// `allow_read` and `--ro`; exact entries only.
@@ -347,6 +349,7 @@ impl Policy {
                 binds: Vec::new(),
                 allow_write: Vec::new(),
                 deny_write: Vec::new(),
+                trace: false,
                 deny_read: Vec::new(),
                 allow_read: Vec::new(),
                 protected: Vec::new(),

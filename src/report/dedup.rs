@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use super::Violation;
 
-/// Lines that may come at once.
-const BURST: u32 = 40;
+/// Lines that may come at once, and that say at the end what came again.
+pub(super) const BURST: u32 = 40;
 /// Lines a second after that.
 const PER_SECOND: u32 = 10;
 /// Distinct denials that are remembered; further ones are only counted.
@@ -39,6 +39,8 @@ struct Key {
 pub(super) struct Counted {
     pub(super) violation: Violation,
     pub(super) count: u64,
+    /// Its line was printed.
+    pub(super) shown: bool,
     order: usize,
 }
 
@@ -76,19 +78,24 @@ impl Dedup {
         let order = self.seen.len();
         if let Some(c) = self.seen.get_mut(&key) {
             c.count += 1;
+            if !c.shown {
+                self.held += 1;
+            }
             return Verdict::Repeat;
         }
+        let shown = order < REMEMBERED && self.take(now);
         if order < REMEMBERED {
             self.seen.insert(
                 key,
                 Counted {
                     violation: v.clone(),
                     count: 1,
+                    shown,
                     order,
                 },
             );
         }
-        if order < REMEMBERED && self.take(now) {
+        if shown {
             return Verdict::Print;
         }
         self.held += 1;

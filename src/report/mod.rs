@@ -278,32 +278,29 @@ impl Reporter {
     /// Says at the end what was not said when it happened: counts of repeated denials, lines not shown.
     pub fn finish(&self) {
         let mut s = self.lock();
-        let repeated: Vec<(Violation, u64)> = s
-            .dedup
-            .repeated()
-            .iter()
-            .map(|c| (c.violation.clone(), c.count))
-            .collect();
-        if s.dedup.held > 0 && self.verbosity > Verbosity::Quiet {
+        let repeated: Vec<dedup::Counted> = s.dedup.repeated().into_iter().cloned().collect();
+        let speaks = self.verbosity > Verbosity::Quiet;
+        if s.dedup.held > 0 && speaks {
             let held = s.dedup.held;
             let text = format!("{held} further denials not shown; --events has them all");
             s.print(&text::line(&text), STDERR_BUDGET);
         }
-        for (v, count) in repeated {
-            if self.verbosity > Verbosity::Quiet {
-                let who = v
-                    .process
-                    .as_ref()
-                    .map(|p| format!(" [{}]", text::escape(p)))
-                    .unwrap_or_default();
-                let text = format!(
-                    "{count} times: {} {}{who}",
-                    v.action,
-                    text::escape(&v.target)
-                );
-                s.print(&text::line(&text), STDERR_BUDGET);
-            }
-            s.send(&violation_event(&v, count), self.colour);
+        // Of what was not shown it is no news that it came again.
+        let mut lines = repeated.iter().filter(|c| c.shown && speaks);
+        for c in lines.by_ref().take(dedup::BURST as usize) {
+            s.print(
+                &text::line(&text::repeated_text(&c.violation, c.count)),
+                STDERR_BUDGET,
+            );
+        }
+        let more = lines.count();
+        if more > 0 {
+            let text =
+                format!("{more} more of the denials above came again; --events has them all");
+            s.print(&text::line(&text), STDERR_BUDGET);
+        }
+        for c in &repeated {
+            s.send(&violation_event(&c.violation, c.count), self.colour);
         }
         if s.lost > 0 {
             let text = format!("{} lines lost: stderr was not read", s.lost);

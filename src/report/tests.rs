@@ -101,6 +101,26 @@ fn a_storm_of_denials_ends_with_a_count() {
     );
 }
 
+/// At the end, too: few lines, and no word about what was never shown.
+#[test]
+fn what_came_again_is_told_in_few_lines() {
+    let text = said(Verbosity::Normal, false, |r| {
+        for _ in 0..3 {
+            for i in 0..100 {
+                r.violation(v(&format!("h{i}.example")));
+            }
+        }
+        r.finish();
+    });
+    let shown = text.lines().filter(|l| l.contains(" denied ")).count();
+    let again = text.lines().filter(|l| l.contains(" times: ")).count();
+    assert!(shown >= 40 && again == 40, "{text}");
+    let held = format!("ccbox: {} further denials not shown", 300 - 3 * shown);
+    assert!(text.contains(&held), "{held}: {text}");
+    let more = format!("ccbox: {} more of the denials above", shown - 40);
+    assert_eq!(text.contains(&more), shown > 40, "{text}");
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("spec.toml:3:1: unknown key `protcted`")]
 struct Broken;

@@ -199,6 +199,17 @@ pub fn violation_text(v: &Violation, colour: Colour) -> String {
     )
 }
 
+/// `<count> times: <action> <target> [<process>]`, without prefix and newline.
+#[must_use]
+pub fn repeated_text(v: &Violation, count: u64) -> String {
+    let who = v.process.as_ref().map(|p| format!(" [{}]", escape(p)));
+    let (action, target) = (v.action, escape(&v.target));
+    format!(
+        "{count} times: {action} {target}{}",
+        who.unwrap_or_default()
+    )
+}
+
 /// `hint: <spec line>`, without prefix and newline.
 #[must_use]
 pub fn hint_text(hint: &str, colour: Colour) -> String {

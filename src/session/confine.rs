@@ -70,6 +70,7 @@ fn program(plan: &InnerPlan, domain: &Domain, broker: bool) -> io::Result<Progra
         open_network: plan.open_network,
         landlock_abi: domain.abi,
         broker,
+        reads: plan.trap_reads,
     })
     .map_err(io::Error::other)
 }

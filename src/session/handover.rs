@@ -47,6 +47,7 @@ struct Bytes {
     programs: Option<[Vec<OsString>; 2]>,
     floor: Option<[Vec<OsString>; 2]>,
     read_floor: [Vec<OsString>; 2],
+    trap_reads: bool,
 }
 
 fn texts(paths: Vec<PathBuf>) -> Vec<OsString> {
@@ -88,6 +89,7 @@ pub(super) fn pack(plan: InnerPlan, facts: Facts) -> io::Result<Vec<u8>> {
             .floor
             .map(|floor| [floor.covered, floor.exempt].map(texts)),
         read_floor: [plan.read_floor.closed, plan.read_floor.above].map(texts),
+        trap_reads: plan.trap_reads,
     };
     postcard::to_stdvec(&bytes).map_err(io::Error::other)
 }
@@ -126,6 +128,7 @@ pub(super) fn unpack(bytes: &[u8]) -> io::Result<(InnerPlan, Facts)> {
             Floor { covered, exempt }
         }),
         read_floor: ReadFloor { closed, above },
+        trap_reads: bytes.trap_reads,
     };
     Ok((plan, bytes.facts))
 }
@@ -171,6 +174,7 @@ mod tests {
                 closed: vec!["/a/b".into()],
                 above: vec!["/".into(), "/a".into()],
             },
+            trap_reads: true,
         };
         let facts = Facts {
             control: 5,

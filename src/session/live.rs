@@ -370,10 +370,13 @@ impl Watch<'_> {
         };
         let news =
             || fds::poll([self.control.as_fd()], Some(Duration::ZERO)).is_ok_and(|[s]| s.readable);
+        // Stopped, it must not hold what other runs wait for.
+        let quiet = self.supervision.quiet();
         // What goes wrong here leaves ccbox running while the command is stopped, which is no harm.
         let _ = signals::stop_unless(signal, || {
             fds::continue_on_input(self.control, true).is_err() || news()
         });
+        drop(quiet);
         let _ = fds::continue_on_input(self.control, false);
         self.resumed(since);
         if !news() {

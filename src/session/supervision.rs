@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 
 use super::wire::{self, Handover, Permit};
 use super::{BrokerSetup, Brokered, SessionError, errors};
-use crate::broker::supervise::{self, Door, Prepared, Supervisor};
+use crate::broker::supervise::{self, Door, Prepared, Quiet, Supervisor};
 
 /// How far it has come.
 #[derive(Debug, Default)]
@@ -63,6 +63,14 @@ impl Supervision {
                 supervisor.has_failed()
             }
             Self::None | Self::Awaited { .. } | Self::Lost => false,
+        }
+    }
+
+    /// Keeps the supervisor out of the lock that it shares with other runs, for a process that is about to be stopped.
+    pub(super) fn quiet(&self) -> Option<Quiet<'_>> {
+        match self {
+            Self::Ready { supervisor, .. } | Self::Running { supervisor } => supervisor.quiet(),
+            Self::None | Self::Awaited { .. } | Self::Lost => None,
         }
     }
 

@@ -88,9 +88,6 @@ fn entries(
             .fold(error, |error, hint| error.with_hint(hint))
     };
     let entry = PathEntry::parse_text(text, kind, cwd, home).map_err(fail)?;
-    if matches!(entry, PathEntry::Pattern(_)) && kind == ListKind::DenyRead {
-        return Err(later::hidden_pattern_flag(flag, value));
-    }
     let dotted = unresolved(text, kind, cwd, home).map_err(fail)?;
     dots::readings(entry, dotted.as_deref(), kind).map_err(fail)
 }

@@ -7,7 +7,6 @@ use toml::de::DeValue;
 use super::SpecError;
 use super::keys::{Keys, Scalar};
 use super::reader::{Node, Reader, Table};
-use super::source::shown;
 use crate::policy::{BackendChoice, EngineChoice};
 
 /// Why a backend or an engine cannot be chosen yet.
@@ -37,21 +36,6 @@ pub(super) fn engines(top: &Table<'_>, keys: &Keys) {
         let key = format!("`engine = {}`", top.reader.source.slice(&node.span()));
         top.reader.later(&key, node, Some(why), true);
     }
-}
-
-/// Why `deny_read` takes no pattern yet (semantics 6).
-const HIDDEN_PATTERNS: &str = "what a pattern hides can only be told when it is opened, and this build does not watch opens for reading";
-
-/// A pattern in `deny_read`.
-pub(super) fn hidden_pattern(reader: &Reader<'_>, what: &str, node: &Node<'_>) {
-    let typed = reader.source.slice(&node.span());
-    let typed = typed.trim_matches(['"', '\'']);
-    reader.later(
-        &format!("`{typed}` in `{what}`"),
-        node,
-        Some(HIDDEN_PATTERNS),
-        true,
-    );
 }
 
 pub(super) fn network(net: &Table<'_>) -> Result<(), SpecError> {
@@ -249,12 +233,4 @@ fn refuse(table: &Table<'_>, key: &'static str, why: Option<&str>, tightens: boo
         let what = format!("`{}`", table.path(key));
         table.reader.later(&what, node, why, tightens);
     }
-}
-
-/// The same on the command line.
-pub(super) fn hidden_pattern_flag(flag: &str, value: &std::ffi::OsStr) -> SpecError {
-    let typed = shown(&value.to_string_lossy());
-    SpecError::plain(format!(
-        "`{flag} {typed}` is not supported yet: {HIDDEN_PATTERNS}"
-    ))
 }

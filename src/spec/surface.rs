@@ -363,9 +363,6 @@ fn paths(
     for node in nodes {
         table.reader.check_entry(&what, node, true)?;
         for entry in entries(table.reader, &what, node, kind)? {
-            if matches!(entry, PathEntry::Pattern(_)) && kind == ListKind::DenyRead {
-                later::hidden_pattern(table.reader, &what, node);
-            }
             out.push(table.reader.ruled(node, entry));
         }
     }

@@ -58,6 +58,8 @@ pub struct Look {
     pub ino: u64,
     /// Device.
     pub device: (u32, u32),
+    /// The device that a device node stands for.
+    pub represents: (u32, u32),
     /// Names.
     pub links: u32,
     /// Bytes.
@@ -163,6 +165,7 @@ pub fn look(dir: BorrowedFd<'_>, name: &CStr) -> Result<Look, Errno> {
         uid: found.stx_uid,
         ino: found.stx_ino,
         device: (found.stx_dev_major, found.stx_dev_minor),
+        represents: (found.stx_rdev_major, found.stx_rdev_minor),
         links: found.stx_nlink,
         size: found.stx_size,
         mount: found.stx_mnt_id,
@@ -363,4 +366,11 @@ pub fn set_flags(fd: BorrowedFd<'_>, flags: i32) -> Result<(), Errno> {
     // SAFETY: F_SETFL takes an integer and touches no memory.
     let r = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) };
     Errno::result(r).map(drop)
+}
+
+/// The status flags of an open file (`F_GETFL`), `O_PATH` among them.
+pub fn flags(fd: BorrowedFd<'_>) -> Result<i32, Errno> {
+    // SAFETY: F_GETFL takes no further argument and touches no memory.
+    let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
+    Errno::result(flags)
 }

@@ -203,3 +203,66 @@ pub(crate) fn at_the_end_of_a_page(path: &CStr, flags: i32) -> Result<(), Errno>
         .map(drop)
     }
 }
+
+static INTERRUPTED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+extern "C" fn count(_signal: libc::c_int) {
+    INTERRUPTED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+}
+
+/// A timer whose signal interrupts the calling thread again and again, as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Storm(libc::timer_t);
+
+impl Storm {
+    /// A signal each `period` nanoseconds, with a handler that counts. It is `SIGUSR2` with `SA_RESTART` (sigaction(2)) and `SIGUSR1`
+    /// without: handlers are the process's, and another thread may have the other kind.
+    pub(crate) fn start(period: libc::c_long, restart: bool) -> Result<Self, Errno> {
+        let handler: extern "C" fn(libc::c_int) = count;
+        let signal = if restart {
+            libc::SIGUSR2
+        } else {
+            libc::SIGUSR1
+        };
+        let mut id: libc::timer_t = std::ptr::null_mut();
+        let time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: period,
+        };
+        let times = libc::itimerspec {
+            it_interval: time,
+            it_value: time,
+        };
+        // SAFETY: all-zero bytes are valid for both structures of integers (and a handler that is set before use). sigaction requires
+        // a handler that is async-signal-safe: it adds to an atomic. timer_create reads the event and writes one timer id, on this frame;
+        // timer_settime reads `times`. No pointer is kept.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as libc::sighandler_t;
+            action.sa_flags = if restart { libc::SA_RESTART } else { 0 };
+            let set = libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+            Errno::result(set)?;
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = signal;
+            event.sigev_notify_thread_id = libc::gettid();
+            let made = libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut id);
+            Errno::result(made)?;
+            let set = libc::timer_settime(id, 0, &raw const times, std::ptr::null_mut());
+            Errno::result(set)?;
+        }
+        Ok(Self(id))
+    }
+
+    /// How many signals there were, of all storms.
+    pub(crate) fn count() -> u32 {
+        INTERRUPTED.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+impl Drop for Storm {
+    fn drop(&mut self) {
+        // SAFETY: the timer was made in `start` and is deleted once. A signal that is already on its way has its handler still.
+        unsafe { libc::timer_delete(self.0) };
+    }
+}

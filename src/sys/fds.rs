@@ -242,6 +242,22 @@ pub fn memory_file(name: &std::ffi::CStr, content: &[u8]) -> io::Result<OwnedFd>
     Ok(file.into())
 }
 
+/// Whether anybody, mappings included, has a regular file of this user's open for writing: then it cannot be leased (fcntl(2),
+/// F_SETLEASE). `fd` must be open for reading only. What cannot be told counts as closed.
+#[must_use]
+pub fn is_open_for_writing(fd: BorrowedFd<'_>) -> bool {
+    let lease = |kind: libc::c_int| {
+        // SAFETY: F_SETLEASE takes an integer; it changes nothing but the lease of this open file.
+        Errno::result(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, kind) })
+    };
+    let taken = lease(libc::F_RDLCK);
+    if taken.is_ok() {
+        // One that cannot be given back goes with the descriptor.
+        let _ = lease(libc::F_UNLCK);
+    }
+    taken == Err(Errno::EAGAIN)
+}
+
 /// This executable, whatever its path has become: a descriptor for `/proc/self/fd/N`.
 pub fn self_executable() -> io::Result<OwnedFd> {
     Ok(nix::fcntl::open(

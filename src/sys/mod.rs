@@ -3,9 +3,11 @@
 
 pub mod at;
 pub mod bpf;
+pub mod counter;
 #[cfg(test)]
 pub(crate) mod direct;
 pub mod fds;
+pub mod fifo;
 pub mod fuse;
 pub mod inherited;
 pub mod landlock;
@@ -18,6 +20,7 @@ pub mod prctl;
 pub mod process;
 pub mod seccomp;
 pub mod signals;
+pub mod sockets;
 pub mod splice;
 pub mod task;
 pub mod title;

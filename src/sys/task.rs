@@ -17,6 +17,11 @@ pub fn file_size_limit(tid: i32) -> Result<Option<u64>, Errno> {
     Ok((limit.rlim_cur != libc::RLIM64_INFINITY).then_some(limit.rlim_cur))
 }
 
+/// The session of a process or thread, 0 for the caller's own (getsid(2)).
+pub fn session(pid: i32) -> Result<i32, Errno> {
+    nix::unistd::getsid(Some(nix::unistd::Pid::from_raw(pid))).map(nix::unistd::Pid::as_raw)
+}
+
 /// Sends a signal to one thread (tkill(2)).
 pub fn signal_thread(tid: i32, signal: i32) -> Result<(), Errno> {
     // SAFETY: tkill takes two integers.

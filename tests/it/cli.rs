@@ -28,8 +28,8 @@ fn mistakes_are_one_line_and_125() {
         (&["run", "--backend", "NATIVE ", "true"], &["invalid value"]),
         (&["run", "--mode", "", "true"], &["`--mode` needs a value"]),
         (
-            &["run", "--trace", "true"],
-            &["`--trace` is not supported yet"],
+            &["run", "--capture", "true"],
+            &["`--capture` is not supported yet"],
         ),
         (
             &["run", "--capture", "true"],

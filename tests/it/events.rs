@@ -162,7 +162,7 @@ fn refused_calls_are_events_too() {
     refused(&["--bogus", "true"], "unknown option `--bogus`");
     refused(&["--mode", "chatt", "true"], "invalid value `chatt`");
     refused(&["-q", "-v", "true"], "cannot be used with");
-    refused(&["--trace", "true"], "`--trace` is not supported yet");
+    refused(&["--capture", "true"], "`--capture` is not supported yet");
     refused(&["-f", "../spec.toml", "true"], "unknown value `chatt`");
     // Nothing is written through a link that somebody could have planted.
     let b = Box::new();

@@ -22,3 +22,4 @@ mod run;
 mod support;
 mod tools;
 mod tty;
+mod violations;

@@ -75,7 +75,7 @@ fn gone(word: &str) {
     }
 }
 
-fn get<'a>(desk: &Desk<'a>, allow: &str) -> lab::LabCommand {
+fn get(desk: &Desk<'_>, allow: &str) -> lab::LabCommand {
     desk.boxed(
         &[allow],
         &[
@@ -233,6 +233,12 @@ print(got.count(200), got.count(403))
 #[test]
 fn many_runs_leave_no_trace() {
     let lab = Lab::start();
+    // Whatever else goes on here comes and goes in the machine's own. The laboratory stays where it is.
+    let own =
+        "exec 9<\"$1\"; for dir in /tmp /dev/shm; do mount -t tmpfs -o mode=1777 tmpfs $dir; done
+        mkdir -p \"$1\"; mount --bind /proc/self/fd/9 \"$1\"";
+    let place = lab.outer("");
+    lab.administer(&["sh", "-euc", own, "sh", place.to_str().unwrap()]);
     let desk = lab.desk(Caller::User);
     let look = || {
         let out = lab
@@ -246,12 +252,7 @@ fn many_runs_leave_no_trace() {
             )
             .output()
             .success();
-        // Other tests of this machine come and go in /tmp.
         out.stdout
-            .lines()
-            .filter(|l| !l.contains("ccbox-lab.") && !l.contains("ccbox-tests."))
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
     };
     let before = look();
     for _ in 0..200 {

@@ -60,6 +60,8 @@ fn native_numbers_are_the_systems() {
         (Call::Execveat, libc::SYS_execveat),
         (Call::Flock, libc::SYS_flock),
         (Call::Fcntl, libc::SYS_fcntl),
+        (Call::Connect, libc::SYS_connect),
+        (Call::Sendto, libc::SYS_sendto),
     ];
     #[cfg(target_arch = "x86_64")]
     system.extend([

@@ -68,6 +68,41 @@ pub fn entry_may_move(
     .map(Reason::Git)
 }
 
+/// Whether [`entry_may_move`] could refuse anything below the directory `rel` (the object itself, if empty), whatever stands there: then a
+/// directory that cannot be read may not move along.
+#[must_use]
+pub fn may_hide(set: &RuleSet, from: &Target<'_>, to: &Target<'_>, rel: &[&[u8]]) -> bool {
+    let old_names = names(from, rel);
+    let new_names = names(to, rel);
+    let (old_object, old) = paths(from, &old_names, rel);
+    let (new_object, new) = paths(to, &new_names, rel);
+    if !from.dir.git_only && !to.dir.git_only {
+        for rule in &set.rules {
+            let hides = match rule {
+                Compiled::Exact(_) | Compiled::Repository(_) => {
+                    RuleSet::is_above(rule, &new, to.dir.depth(), to.facts)
+                        || RuleSet::is_above(rule, &old, from.dir.depth(), from.facts)
+                        || set.rule_covers(rule, &new, 0, Some(to.facts), to.dir.depth())
+                        || set.rule_covers(rule, &old, 0, Some(from.facts), from.dir.depth())
+                }
+                Compiled::Pattern { matcher, liftable } => {
+                    let crosses = matcher.starts_at(&old_object.folded, old.root_depth)
+                        || matcher.starts_at(&new_object.folded, new.root_depth);
+                    crosses || *liftable && (set.near_exception(&old) || set.near_exception(&new))
+                }
+            };
+            if hides {
+                return true;
+            }
+        }
+    }
+    set.git != GitRules::Off
+        && [from, to].into_iter().any(|at| {
+            let name = at.dir.fold(at.name);
+            *name == *b"info" || *name == *b"worktrees"
+        })
+}
+
 /// The folded name of the object and of each component below it.
 fn names<'a>(at: &Target<'a>, rel: &[&'a [u8]]) -> Vec<Cow<'a, [u8]>> {
     std::iter::once(at.name)

@@ -3,6 +3,7 @@
 
 mod flows;
 mod git;
+mod hidden;
 mod names;
 mod places;
 mod stories;

@@ -80,7 +80,8 @@ fn judge(path: &str, action: Action, kind: Kind, from_lock: bool) -> Ruling {
         name,
         action,
         kind,
-        from_lock,
+        stays: from_lock,
+        exact: path.ends_with("/config") || path.ends_with("/config.worktree"),
         facts: &facts,
     })
 }
@@ -133,16 +134,16 @@ fn the_table() {
     #[rustfmt::skip]
     let table: &[(&str, &str)] = &[
         // writes: new old | mkdir mknod bind | symlink link-to link-from | rename-to file dir link, -from file dir | unlink rmdir chmod chmod-for-others
-        ("/w/.git/config",                           "xx xxx xxx xxx xx xx.x"),
+        ("/w/.git/config",                           "gx xxx xxx xxx xx xx.x"),
         ("/w/.git/CONFIG",                           "xx xxx xxx xxx xx xx.x"),
-        ("/w/.git/config.worktree",                  "xx xxx xxx xxx xx xx.x"),
+        ("/w/.git/config.worktree",                  "gx xxx xxx xxx xx xx.x"),
         ("/w/.git/config.lock",                      ".. ... ... ... .. ...."),
-        ("/w/c/.git/config",                         "xx xxx xxx xxx xx .x.x"),
-        ("/w/b.git/config",                          "xx xxx xxx xxx xx .x.x"),
+        ("/w/c/.git/config",                         "gx xxx xxx xxx xx .x.x"),
+        ("/w/b.git/config",                          "gx xxx xxx xxx xx .x.x"),
         ("/w/lost/config",                           "gx xxx xxx xxx xx .x.x"),
-        ("/w/.git/modules/libs/sub/config",          "xx xxx xxx xxx xx .x.x"),
-        ("/w/.git/worktrees/x/config.worktree",      "xx xxx xxx xxx xx .x.x"),
-        ("/w/.git/worktrees/x/modules/m/config",     "xx xxx xxx xxx xx .x.x"),
+        ("/w/.git/modules/libs/sub/config",          "gx xxx xxx xxx xx .x.x"),
+        ("/w/.git/worktrees/x/config.worktree",      "gx xxx xxx xxx xx .x.x"),
+        ("/w/.git/worktrees/x/modules/m/config",     "gx xxx xxx xxx xx .x.x"),
         ("/w/new/.git/config",                       "gx xxx xxx xxx xx .x.x"),
         // Not git directories, and branches of unlucky names.
         ("/w/config",                                ".. ... ... ... .. ...."),
@@ -162,6 +163,9 @@ fn the_table() {
         ("/w/.git/hooks/lib/x.sample",               "xx xxx xxx xxx xx xxxx"),
         ("/w/.git/hooks/.sample",                    "xx xxx xxx xxx xx xxxx"),
         ("/w/.git/hooks/pre-commit.sample",          ".. ... ... ... .. ...."),
+        ("/w/.git/hooks/.pre-commit.sample.Xy12ab",  ".. ... ... ... .. ...."),
+        ("/w/.git/hooks/pre-commit.sample.Xy12ab",   "xx xxx xxx xxx xx xxxx"),
+        ("/w/.git/hooks/.pre-commit.Xy12ab",         "xx xxx xxx xxx xx xxxx"),
         ("/w/c/.git/hooks/pre-commit",               "xx xxx xxx xxx xx ..xx"),
         ("/w/b.git/hooks/pre-commit",                "xx xxx xxx xxx xx ..xx"),
         ("/w/.git/modules/libs/sub/hooks/post-checkout", "xx xxx xxx xxx xx xxxx"),
@@ -255,7 +259,8 @@ fn what_must_not_come_along_is_found() {
                 name,
                 action: RenameFrom,
                 kind: Kind::Dir,
-                from_lock: false,
+                stays: false,
+                exact: true,
                 facts: &facts,
             },
             rel,

@@ -6,6 +6,7 @@
 //! * [`facts`] looks around it (`..` and names, never a path that is resolved again)
 //! * [`repositories`] remembers which repositories were made in this run, so that all others are the project's
 //! * [`pass`] carries a [`super::git_paths::Gate`] out, under the exclusive lock
+//! * [`stage`] is for a configuration that is written by hand
 //! * [`look`] and [`install`] read what may be anything and put a file of ccbox's own in its place
 //!
 //! The child may write the same directories through the broker only, so whoever holds the exclusive lock sees them stand
@@ -27,9 +28,11 @@ pub mod install;
 pub mod look;
 pub mod pass;
 pub mod repositories;
+pub mod stage;
 #[cfg(test)]
 mod tests;
 
 pub use facts::{Above, Pinned};
 pub use pass::{Ask, GateError, Passed, pass};
 pub use repositories::Repositories;
+pub use stage::Staged;

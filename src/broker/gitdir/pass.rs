@@ -11,8 +11,9 @@ use super::super::gate::skeleton::{self, Reinstall, Skeleton};
 use super::super::gate::{Refusal, compare, compare_at};
 use super::super::git_paths::{self, Becomes, COMMONDIR, Facts, Gate};
 use super::facts::Pinned;
-use super::install::{install, lock_name, make_empty, remove};
+use super::install::{install, lock_name, remove};
 use super::look::{self, Listing, Look};
+use super::stage::{Staged, stage};
 use crate::sys::{fds, objects};
 
 /// One name in a pinned directory.
@@ -52,6 +53,8 @@ pub enum Passed {
     Done,
     /// It was performed: the answer is a copy of this descriptor, however the child wanted to open the file.
     Give(OwnedFd),
+    /// It was performed: the child writes into this file, in the end [`Staged::install`] is to be called.
+    Stage(OwnedFd, Staged),
 }
 
 /// The gate is not passed.
@@ -91,7 +94,7 @@ pub fn pass(gate: Gate, ask: &Ask<'_>) -> Result<Passed, GateError> {
 }
 
 /// Words for a file that is refused as it is.
-fn unusual(what: &str) -> GateError {
+pub(super) fn unusual(what: &str) -> GateError {
     GateError::Refused(Refusal {
         key: Vec::new(),
         value: None,
@@ -100,20 +103,21 @@ fn unusual(what: &str) -> GateError {
 }
 
 /// The most that a new configuration file gives to others: the group may write, as with a umask of 002.
-const NEW_CONFIG: u32 = 0o664;
+pub(super) const NEW_CONFIG: u32 = 0o664;
 
 /// The mode of a configuration file, as `chmod` of it is judged: nobody may write who could not before, and the owner can.
-fn new_mode(wanted: u32, before: u32) -> u32 {
+pub(super) fn new_mode(wanted: u32, before: u32) -> u32 {
     wanted & (before | 0o755) | 0o600
 }
 
-/// A rename of `config.lock` to `config`: the bytes are read once, judged, and installed as a new file.
+/// A rename to `config` of a file beside it, `config.lock` with git: the bytes are read once, judged, and installed as a new file.
 fn config(ask: &Ask<'_>) -> Result<Passed, GateError> {
     let Spot {
         dir, path, name, ..
     } = ask.to;
     let lock = lock_name(name);
-    let new = match look::file(dir, &lock)? {
+    let source = ask.from.map_or(lock.as_slice(), |from| from.name);
+    let new = match look::file(dir, source)? {
         // A second name could be given to a file that the child may not read.
         Look::Plain(new) if new.alone => new,
         Look::Plain(_) => return Err(unusual("the new configuration file has a second name")),
@@ -135,18 +139,20 @@ fn config(ask: &Ask<'_>) -> Result<Passed, GateError> {
     };
     compare_at(&place, old_bytes, &new.bytes)?;
     let mode = new_mode(new.mode, old_mode);
-    remove(dir, &lock)?;
-    install(dir, name, &new.bytes, mode)?;
+    if source == lock {
+        remove(dir, source)?;
+        install(dir, name, &new.bytes, mode)?;
+    } else {
+        install(dir, name, &new.bytes, mode)?;
+        remove(dir, source)?;
+    }
     Ok(Passed::Done)
 }
 
-/// A configuration file without anything in it, and nothing can be written through what is given.
+/// A configuration file without anything in it at first.
 fn empty_config(ask: &Ask<'_>) -> Result<Passed, GateError> {
-    if ask.noreplace {
-        return Err(unusual(git_paths::CONFIG));
-    }
-    let mode = new_mode(ask.mode, NEW_CONFIG);
-    Ok(Passed::Give(make_empty(ask.to.dir, ask.to.name, mode)?))
+    let (file, staged) = stage(ask.to.dir, ask.to.name, ask.mode)?;
+    Ok(Passed::Stage(file, staged))
 }
 
 /// An entry that makes the directory around it a git directory.
@@ -247,7 +253,7 @@ fn refresh(
 
 /// Nothing that is not listed stands in `config.worktree` of a git directory and of the linked ones in it: a file that
 /// counts only when `extensions.worktreeConfig` is on, so it may have been planted before and never been looked at.
-fn worktree_settings_are_plain(dir: BorrowedFd<'_>) -> Result<bool, Errno> {
+pub(super) fn worktree_settings_are_plain(dir: BorrowedFd<'_>) -> Result<bool, Errno> {
     let plain = |dir: BorrowedFd<'_>| {
         look::file(dir, b"config.worktree").map(|found| match found {
             Look::Absent => true,
@@ -275,6 +281,6 @@ fn worktree_settings_are_plain(dir: BorrowedFd<'_>) -> Result<bool, Errno> {
     Ok(true)
 }
 
-fn components(path: &Dir) -> Vec<&[u8]> {
+pub(super) fn components(path: &Dir) -> Vec<&[u8]> {
     path.components().iter().map(Vec::as_slice).collect()
 }

@@ -165,6 +165,11 @@ impl Areas {
         area.is_covered().then_some((area, area.guest.len()))
     }
 
+    /// Some area lies on this mount.
+    pub(super) fn has_mount(&self, mount: u64) -> bool {
+        self.areas.iter().any(|area| area.mount == mount)
+    }
+
     /// Some covered tree is a single file.
     pub(super) fn has_files(&self) -> bool {
         self.areas

@@ -20,7 +20,8 @@ use crate::sys::{notify, task};
 /// PATH_MAX of linux/limits.h: the longest path with its NUL.
 const PATH_MAX: usize = 4096;
 /// The smallest page there is: what lies in one page can be read whole or not at all.
-const PAGE: u64 = 4096;
+const PAGE: u64 = PAGE_BYTES as u64;
+const PAGE_BYTES: usize = 4096;
 /// Most paths are shorter; reading less costs less.
 const FIRST: u64 = 256;
 
@@ -90,6 +91,7 @@ impl<'b> Caller<'b> {
     /// The C string at an address: a path, or the text of a link. As getname() of the kernel, but for the empty string.
     pub(super) fn text(&self, address: u64) -> Result<CString, Errno> {
         let mut text: Vec<u8> = Vec::new();
+        let mut buffer = [0; PAGE_BYTES];
         let mut at = address;
         loop {
             let left = u64::try_from(PATH_MAX - text.len()).unwrap_or(0);
@@ -100,13 +102,16 @@ impl<'b> Caller<'b> {
             let length = page
                 .min(left)
                 .min(if text.is_empty() { FIRST } else { PAGE });
-            let chunk = self.bytes(at, usize::try_from(length).unwrap_or(0))?;
+            let chunk = buffer
+                .get_mut(..usize::try_from(length).unwrap_or(0))
+                .unwrap_or_default();
+            self.read(at, chunk)?;
             if let Some(end) = chunk.iter().position(|&b| b == 0) {
                 text.extend_from_slice(chunk.get(..end).unwrap_or_default());
                 // No NUL is left in it.
                 return CString::new(text).map_err(|_| Errno::EINVAL);
             }
-            text.extend_from_slice(&chunk);
+            text.extend_from_slice(chunk);
             at = at.wrapping_add(length);
         }
     }
@@ -114,8 +119,13 @@ impl<'b> Caller<'b> {
     /// `length` bytes at an address.
     pub(super) fn bytes(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; length];
-        match self.kept(|thread| read(&thread.memory, &mut bytes, address)) {
-            Some(Read::All) => return Ok(bytes),
+        self.read(address, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), Errno> {
+        match self.kept(|thread| read(&thread.memory, bytes, address)) {
+            Some(Read::All) => return Ok(()),
             Some(Read::Fault) => return Err(Errno::EFAULT),
             Some(Read::Gone) => self.memory.drop_thread(self.tid),
             None => {}
@@ -123,11 +133,11 @@ impl<'b> Caller<'b> {
         // Before it is opened: a program that is executed meanwhile counts.
         let programs = self.processes.programs();
         let memory = File::from(self.open(self.tid, "mem", libc::O_RDONLY)?);
-        let got = read(&memory, &mut bytes, address);
+        let got = read(&memory, bytes, address);
         self.memory
             .keep_thread(Thread::new(self.tid, memory, self.now, programs));
         match got {
-            Read::All => Ok(bytes),
+            Read::All => Ok(()),
             // Whatever is wrong with the address, the kernel calls it EFAULT.
             Read::Fault | Read::Gone => Err(Errno::EFAULT),
         }
@@ -223,16 +233,31 @@ impl<'b> Caller<'b> {
 
     /// The directory that one of its descriptors means. It may be the very same open file: it must not be held for long.
     fn directory(&self, number: i32) -> Result<Fd, Errno> {
-        // Its process is looked up once.
-        let _known = self.tgid();
+        match self.copy(number) {
+            Some(fd) => Ok(Fd::new(fd)),
+            None => self.descriptor(number).map(Fd::new),
+        }
+    }
+
+    /// The object of one of its descriptors, and whether it was opened with `O_PATH`, so that only some calls take it. It may be the very
+    /// same open file: it must not be held for long.
+    pub(super) fn file(&self, number: i32) -> Result<(OwnedFd, bool), Errno> {
+        if let Some(file) = self.copy(number) {
+            let path_only = at::flags(file.as_fd())? & libc::O_PATH != 0;
+            return Ok((file, path_only));
+        }
+        let object = self.descriptor(number)?;
+        Ok((object, self.is_path_only(number)?))
+    }
+
+    /// A copy of one of its descriptors, where its process is at hand.
+    fn copy(&self, number: i32) -> Option<OwnedFd> {
+        self.tgid()?;
         let copied = self.kept(|thread| {
             let process = thread.process.as_ref()?;
             task::copy_descriptor(process.as_fd(), number).ok()
         });
-        match copied.flatten() {
-            Some(fd) => Ok(Fd::new(fd)),
-            None => self.descriptor(number).map(Fd::new),
-        }
+        copied.flatten()
     }
 
     /// The object of one of its descriptors.
@@ -251,16 +276,73 @@ impl<'b> Caller<'b> {
     }
 
     /// One of its descriptors was opened with `O_PATH`, so that only some calls take it.
-    pub(super) fn is_path_only(&self, number: i32) -> Result<bool, Errno> {
+    fn is_path_only(&self, number: i32) -> Result<bool, Errno> {
+        Ok(self.flags(number)? & i64::from(libc::O_PATH) != 0)
+    }
+
+    /// The flags one of its descriptors was opened with.
+    fn flags(&self, number: i32) -> Result<i64, Errno> {
         let path = format!("/proc/{}/fdinfo/{number}", self.tid);
         let info = std::fs::read_to_string(path).map_err(|_| Errno::EBADF)?;
         self.verify()?;
-        let flags = info
-            .lines()
+        info.lines()
             .find_map(|line| line.strip_prefix("flags:"))
             .and_then(|octal| i64::from_str_radix(octal.trim(), 8).ok())
-            .ok_or(Errno::EBADF)?;
-        Ok(flags & i64::from(libc::O_PATH) != 0)
+            .ok_or(Errno::EBADF)
+    }
+
+    /// Some descriptor of its process leads to this object and was opened for writing.
+    pub(super) fn holds_for_writing(&self, look: &at::Look) -> Result<bool, Errno> {
+        let all = std::fs::read_dir(format!("/proc/{}/fd", self.tid)).map_err(|_| Errno::EPERM)?;
+        for entry in all.flatten() {
+            let Some(number) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
+                continue;
+            };
+            let same = self
+                .descriptor(number)
+                .and_then(|object| at::look(object.as_fd(), c""))
+                .is_ok_and(|found| found.same(look));
+            let writes = |flags: i64| {
+                let access = flags & i64::from(libc::O_ACCMODE);
+                access != i64::from(libc::O_RDONLY) && flags & i64::from(libc::O_PATH) == 0
+            };
+            if same && self.flags(number).is_ok_and(writes) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What `/dev/tty` is to the caller: `None` where it is what it is to this process. ENXIO where it has none.
+    pub(super) fn terminal(&self) -> Result<Option<OwnedFd>, Errno> {
+        let of = |tid: &str| -> Result<(i64, i64), Errno> {
+            let stat = std::fs::read(format!("/proc/{tid}/stat")).map_err(|_| Errno::ESRCH)?;
+            session(&stat).ok_or(Errno::ENXIO)
+        };
+        let (own, _) = of("self")?;
+        let (its, terminal) = of(&self.tid.to_string())?;
+        self.verify()?;
+        if terminal == 0 {
+            return Err(Errno::ENXIO);
+        }
+        if own == its {
+            return Ok(None);
+        }
+        // A session of its own: the terminal is among its descriptors, or nobody here knows it.
+        let all = std::fs::read_dir(format!("/proc/{}/fd", self.tid)).map_err(|_| Errno::EPERM)?;
+        all.flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter_map(|number| self.descriptor(number).ok())
+            .find(|object| {
+                at::look(object.as_fd(), c"").is_ok_and(|look| {
+                    let (major, minor) = look.represents;
+                    // MKDEV of the kernel's new_encode_dev().
+                    let device = minor & 0xff | major << 8 | (minor & !0xff) << 12;
+                    look.is(libc::S_IFCHR) && i64::from(device) == terminal
+                })
+            })
+            .map(Some)
+            .ok_or(Errno::ENXIO)
     }
 
     /// Numbers and umask.
@@ -300,6 +382,15 @@ impl<'b> Caller<'b> {
             self.directory(dirfd)
         }
     }
+}
+
+/// Session and terminal of `/proc/PID/stat` (proc_pid_stat(5)).
+fn session(stat: &[u8]) -> Option<(i64, i64)> {
+    // The name in parentheses may hold anything.
+    let end = stat.iter().rposition(|&b| b == b')')?;
+    let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
+    let mut fields = rest.split_whitespace().skip(3);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
 /// How a read of memory ended.

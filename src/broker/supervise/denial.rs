@@ -21,8 +21,13 @@ impl Broker {
         if denied.anyway {
             return;
         }
+        self.sink.denied(self.denial(caller, denied));
+    }
+
+    /// With what is known of the caller while it waits.
+    pub(super) fn denial(&self, caller: &Caller<'_>, denied: Denied) -> Denial {
         let status = caller.status().ok();
-        self.sink.denied(Denial {
+        Denial {
             action: denied.action,
             host_path: self.host_path(&denied.guest).map(|path| path_buf(&path)),
             path: path_buf(&denied.guest),
@@ -32,11 +37,11 @@ impl Broker {
                 .map(|status| status.inner_tgid),
             program: caller.program(),
             cause: denied.cause,
-        });
+        }
     }
 
     /// The host's path of a path inside, where it is another one.
-    fn host_path(&self, guest: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn host_path(&self, guest: &[u8]) -> Option<Vec<u8>> {
         let (rest, tree) = self
             .trees
             .iter()

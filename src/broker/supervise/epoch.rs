@@ -6,18 +6,37 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The counter of a run.
-#[derive(Debug, Default)]
-pub(super) struct Epoch(AtomicU64);
+use crate::sys::counter::SharedCounter;
+
+/// The counter, of this run or of all runs of the user.
+#[derive(Debug)]
+pub(super) enum Epoch {
+    Own(AtomicU64),
+    Shared(SharedCounter),
+}
+
+impl Default for Epoch {
+    fn default() -> Self {
+        Self::Own(AtomicU64::new(0))
+    }
+}
 
 impl Epoch {
     /// The present number.
     pub(super) fn now(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
+        match self {
+            Self::Own(number) => number.load(Ordering::Acquire),
+            Self::Shared(number) => number.get(),
+        }
     }
 
     /// A directory has been moved or removed. To be called inside the exclusive lock.
     pub(super) fn bump(&self) {
-        self.0.fetch_add(1, Ordering::Release);
+        match self {
+            Self::Own(number) => {
+                number.fetch_add(1, Ordering::Release);
+            }
+            Self::Shared(number) => number.bump(),
+        }
     }
 }

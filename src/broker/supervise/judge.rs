@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use nix::errno::Errno;
 
@@ -83,15 +83,14 @@ impl Broker {
         alone: bool,
         mut act: impl FnMut(bool) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
-        // The lock guards no memory, so a worker that panicked has left nothing half done in here (and has ended the run).
         if !alone {
-            let _shared = self.lock.read().unwrap_or_else(PoisonError::into_inner);
+            let _shared = self.lock.shared()?;
             match act(false) {
                 Err(Stop::Exclusive) => {}
                 other => return other,
             }
         }
-        let _exclusive = self.lock.write().unwrap_or_else(PoisonError::into_inner);
+        let _exclusive = self.lock.alone()?;
         act(true)
     }
 
@@ -338,7 +337,7 @@ impl Broker {
     ) -> Result<(), Stop> {
         match self.pass_plain(checks, asked, false, 0)? {
             Passed::Act => Ok(()),
-            Passed::Done | Passed::Give(_) => Err(Errno::EACCES.into()),
+            Passed::Done | Passed::Give(_) | Passed::Stage(..) => Err(Errno::EACCES.into()),
         }
     }
 
@@ -410,7 +409,11 @@ impl Asked<'_> {
         let dir = self.site.fd.as_fd();
         match self.needs {
             Needs::Directory => at::access(dir, c"", libc::W_OK | libc::X_OK).is_err(),
-            Needs::Object => at::access(dir, self.name, libc::W_OK).is_err(),
+            // A read-only mount on the name is the sandbox's: it stands on a writable one.
+            Needs::Object => !matches!(
+                at::access(dir, self.name, libc::W_OK),
+                Ok(()) | Err(Errno::EROFS)
+            ),
             Needs::Ownership => {
                 let own = nix::unistd::geteuid().as_raw();
                 at::look(dir, self.name).is_ok_and(|look| look.uid != own)

@@ -20,7 +20,8 @@ use super::judge::Place;
 use super::processes::Stamp;
 use crate::sys::at::{Identity, Look};
 
-const THREADS: usize = 64;
+/// Threads whose things are kept: each has up to three descriptors.
+const THREADS: usize = 32;
 const PLACES: usize = 1024;
 /// How long things of a thread are kept.
 const THREAD_LIFE: Duration = Duration::from_millis(200);
@@ -102,6 +103,10 @@ impl Memory {
 
     pub(super) fn keep_thread(&self, thread: Thread) {
         let mut threads = self.threads.borrow_mut();
+        if threads.len() >= THREADS {
+            let now = thread.since;
+            threads.retain(|_, kept| now.saturating_duration_since(kept.since) < THREAD_LIFE);
+        }
         if threads.len() >= THREADS {
             threads.clear();
         }

@@ -11,7 +11,10 @@ mod crew;
 mod denial;
 mod epoch;
 mod handouts;
+mod held;
 mod judge;
+mod listening;
+mod lock;
 mod magic;
 mod memory;
 mod pending;
@@ -19,6 +22,7 @@ mod place;
 mod processes;
 mod read_only;
 mod resolve;
+mod staging;
 mod subtree;
 #[cfg(test)]
 mod tests;
@@ -26,10 +30,11 @@ mod workers;
 
 use std::ffi::CString;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
@@ -37,6 +42,7 @@ use nix::unistd::Pid;
 use super::decide::RuleSet;
 use super::gitdir::{Above, Repositories};
 use super::plan::{BrokerPlan, components};
+use super::reads::ReadPlan;
 use crate::exit::Failure;
 use crate::sys::at;
 use areas::Areas;
@@ -44,9 +50,13 @@ use caller::Caller;
 use crew::Crew;
 use denial::Denied;
 use epoch::Epoch;
+use listening::Routes;
+use lock::Lock;
+pub use lock::Quiet;
 use memory::Fd;
 use processes::Processes;
 use resolve::Walk;
+use staging::Staging;
 use workers::Staff;
 pub use workers::Supervisor;
 
@@ -65,13 +75,41 @@ pub struct Door {
 pub trait Sink: Send + Sync {
     /// Called once a refused call, from a worker that holds no lock. Must not block.
     fn denied(&self, denial: Denial);
+
+    /// Called once a connection cannot be made that could be made outside. The same holds.
+    fn unreached(&self, _unreached: Unreached) {}
+
+    /// Some programs are not executed, so that those that are asked for are worth a look.
+    fn closes_programs(&self) -> bool {
+        false
+    }
+
+    /// A program at this path inside is not executed.
+    fn closes_program(&self, _path: &Path) -> bool {
+        false
+    }
+}
+
+/// Somebody who cannot be reached from inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreached {
+    /// Whom the child wanted to talk to. A loopback address: of the host, where somebody listens.
+    pub to: SocketAddr,
+    /// By UDP, not by TCP.
+    pub datagrams: bool,
+    /// Nothing was to be sent yet, and often nothing will be.
+    pub asks: bool,
+    /// The process, by its pid here.
+    pub pid: i32,
+    /// Its name.
+    pub program: String,
 }
 
 /// One refused call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     /// What was asked: create, write, rename (away), rename-to, move (a directory, refused for what is in it), link, unlink, rmdir, mkdir,
-    /// chmod, symlink, mknod, truncate.
+    /// chmod, symlink, mknod, truncate, exec.
     pub action: &'static str,
     /// Of what: absolute, as the child sees it.
     pub path: PathBuf,
@@ -102,6 +140,12 @@ pub enum Cause {
     Unsupported,
     /// The mount is read-only; the kernel has refused it.
     ReadOnly,
+    /// The read rule at this index of the plan.
+    Hidden(usize),
+    /// It is there on the host and not inside.
+    NotShown,
+    /// Programs there are not executed ([`Sink::closes_program`]); the kernel has refused it.
+    Program,
 }
 
 /// Why there is no supervisor.
@@ -121,6 +165,14 @@ pub enum BrokerError {
         /// Why.
         source: io::Error,
     },
+    /// The lock that all runs of the user share.
+    #[error("cannot use `{}`, where runs that work in one tree at once wait for each other: {}", path.display(), crate::exit::reason(source))]
+    Lock {
+        /// Its directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A worker could not be made, or not be deprived of its rights.
     #[error("cannot start a worker of the broker: {}", crate::exit::reason(.0))]
     Worker(#[source] io::Error),
@@ -134,6 +186,8 @@ pub struct Prepared {
     set: RuleSet,
     trees: Vec<TreePaths>,
     above: Vec<Above>,
+    lock: Lock,
+    directories: Epoch,
     protected_links: bool,
     sink: Arc<dyn Sink>,
     staff: Staff,
@@ -169,7 +223,16 @@ fn prepare_with(
         .iter()
         .map(|tree| above(&tree.top))
         .collect::<Result<_, _>>()?;
+    let (lock, directories) = match &plan.lock_dir {
+        None => (Lock::default(), Epoch::default()),
+        Some(dir) => Lock::of_all_runs(dir).map_err(|source| BrokerError::Lock {
+            path: dir.clone(),
+            source,
+        })?,
+    };
     Ok(Prepared {
+        lock,
+        directories,
         set: plan.rule_set(),
         trees: trees.collect(),
         above,
@@ -190,13 +253,16 @@ impl Prepared {
             root: Fd::new(door.root),
             child: door.child,
             set: self.set,
+            reads: self.plan.reads.clone(),
             trees: self.trees,
-            lock: RwLock::new(()),
-            directories: Epoch::default(),
+            lock: self.lock,
+            directories: self.directories,
             processes: Processes::default(),
             above: self.above,
             repositories: Repositories::default(),
+            staging: Staging::default(),
             protected_links: self.protected_links,
+            routes: OnceLock::new(),
             sink: self.sink,
         };
         workers::start(broker, self.staff, self.crew)
@@ -225,10 +291,12 @@ struct Broker {
     root: Fd,
     child: Pid,
     set: RuleSet,
+    /// What may not be read by name, where opens for reading trap.
+    reads: Option<ReadPlan>,
     areas: Areas,
     trees: Vec<TreePaths>,
     /// Shared by operations on entries, taken alone by those that move directories or depend on more than one entry.
-    lock: RwLock<()>,
+    lock: Lock,
     /// Changes whenever a directory has been moved or removed.
     directories: Epoch,
     /// What is remembered of the callers.
@@ -237,7 +305,11 @@ struct Broker {
     above: Vec<Above>,
     /// Which repositories were made in this run.
     repositories: Repositories,
+    /// Git configuration that is being written by hand.
+    staging: Staging,
     protected_links: bool,
+    /// Of the sandbox's network namespace.
+    routes: OnceLock<Routes>,
     sink: Arc<dyn Sink>,
 }
 

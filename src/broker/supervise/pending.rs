@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 
 use super::Broker;
-use crate::sys::{at, notify};
+use crate::sys::{at, fifo, notify};
 
 /// The pause between two attempts, at first and at last.
 const SHORTEST: Duration = Duration::from_micros(500);
@@ -26,6 +26,8 @@ pub(super) struct Waiting {
     /// The status flags it has in the end.
     pub(super) settle: i32,
     pub(super) close_on_exec: bool,
+    /// `object` is the reading end of a FIFO, open already: what is missing is a writer.
+    pub(super) reader: bool,
 }
 
 /// One of them, with who waits for it.
@@ -69,9 +71,17 @@ fn attempt(broker: &Broker, buffers: &mut notify::Buffers, queued: &Queued) -> b
         return true;
     }
     let Queued { id, waiting } = queued;
-    let name = at::own_name(waiting.object.as_fd());
-    let answer = match at::open_here(&name, waiting.flags) {
-        Err(Errno::ENXIO | Errno::EAGAIN) => return false,
+    let opened = if waiting.reader {
+        match fifo::has_writer(waiting.object.as_fd()) {
+            Ok(true) => waiting.object.try_clone().map_err(|_| Errno::EMFILE),
+            Ok(false) => return false,
+            Err(errno) => Err(errno),
+        }
+    } else {
+        at::open_here(&at::own_name(waiting.object.as_fd()), waiting.flags)
+    };
+    let answer = match opened {
+        Err(Errno::ENXIO | Errno::EAGAIN) if !waiting.reader => return false,
         Err(errno) => notify::Answer::Error(errno),
         Ok(file) => {
             let given = at::set_flags(file.as_fd(), waiting.settle).and_then(|()| {

@@ -3,9 +3,11 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
 
+use nix::errno::Errno;
+
 use super::judge::{cause, kind};
 use super::{Cause, place};
-use crate::broker::decide::{RuleSet, Target, entry_may_move};
+use crate::broker::decide::{RuleSet, Target, entry_may_move, may_hide};
 use crate::sys::at::{self, How};
 
 /// More entries than this are not looked through while everybody waits.
@@ -44,6 +46,12 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    /// What cannot be read may hold something that may not move along.
+    fn may_hide(&self) -> bool {
+        let rel: Vec<&[u8]> = self.path.iter().map(|c| c.to_bytes()).collect();
+        may_hide(self.set, self.from, self.to, &rel)
+    }
+
     fn entries(&mut self, above: &OwnedFd, name: &CStr) -> Option<Cause> {
         let how = How {
             flags: place::flags(libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW),
@@ -51,11 +59,13 @@ impl Walk<'_> {
             resolve: libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_XDEV,
         };
         let opened = at::open(above.as_fd(), name, how).and_then(|dir| {
-            let copy = dir.try_clone().map_err(|_| nix::errno::Errno::EMFILE)?;
+            let copy = dir.try_clone().map_err(|_| Errno::EMFILE)?;
             Ok((copy, nix::dir::Dir::from_fd(dir)?))
         });
-        let Ok((dir, mut entries)) = opened else {
-            return Some(Cause::Unsupported);
+        let (dir, mut entries) = match opened {
+            Ok(opened) => opened,
+            Err(Errno::EACCES) if !self.may_hide() => return None,
+            Err(_) => return Some(Cause::Unsupported),
         };
         if self.path.len() >= DEEPEST {
             return Some(Cause::Unsupported);
@@ -72,8 +82,11 @@ impl Walk<'_> {
                 return Some(Cause::Unsupported);
             }
             self.left -= 1;
-            let Ok(look) = at::look(dir.as_fd(), name) else {
-                return Some(Cause::Unsupported);
+            let look = match at::look(dir.as_fd(), name) {
+                Ok(look) => look,
+                // It can be read and not searched: the same goes for all of it.
+                Err(Errno::EACCES) if !self.may_hide() => return None,
+                Err(_) => return Some(Cause::Unsupported),
             };
             self.path.push(name.to_owned());
             let rel: Vec<&[u8]> = self.path.iter().map(|c| c.to_bytes()).collect();

@@ -7,3 +7,5 @@ mod fidelity;
 mod harness;
 mod kept;
 mod races;
+mod runs;
+mod storm;

@@ -20,6 +20,7 @@ use super::act::{Outcome, Turn};
 use super::caller::Caller;
 use super::crew::{Crew, Hand};
 use super::handouts::{Handouts, must_settle};
+use super::lock::Quiet;
 use super::memory::Memory;
 use super::pending::{self, Queued};
 use super::{Broker, BrokerError};
@@ -32,6 +33,7 @@ use crate::sys::{signals, task};
 const WORKER: &str = "broker";
 const WATCHDOG: &str = "broker-watch";
 const WAITER: &str = "broker-wait";
+const STAGER: &str = "broker-stage";
 /// Two, so that one can be held up; more are made when all are.
 const FIRST: usize = 2;
 const MOST: usize = 16;
@@ -51,6 +53,18 @@ impl Supervisor {
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.shared.failed.load(Ordering::Acquire)
+    }
+
+    /// Keeps the workers out of the lock as long as the result lives; `None` where one is in there for longer than a moment.
+    #[must_use]
+    pub fn quiet(&self) -> Option<Quiet<'_>> {
+        self.shared.broker.lock.quiet(QUIET)
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.shared.broker.staging.finish();
     }
 }
 
@@ -217,7 +231,7 @@ fn worker(crew: &mut Crew, shared: &Arc<Shared>) -> Result<(), BrokerError> {
 }
 
 /// One worker's life.
-fn work(shared: &Shared, index: usize) -> Result<(), Errno> {
+fn work(shared: &Arc<Shared>, index: usize) -> Result<(), Errno> {
     let mut buffers = Buffers::new()?;
     let memory = Memory::default();
     let listener = shared.broker.listener.as_fd();
@@ -323,8 +337,22 @@ fn replace(shared: &Arc<Shared>, mut lead: MutexGuard<'_, Lead>) {
     shared.vacant.notify_one();
 }
 
+/// Starts the thread that looks after what is written by hand.
+fn attend(shared: &Arc<Shared>) {
+    let started = Crew::default().hand(STAGER).and_then(|hand| {
+        thread(hand, shared, |shared| {
+            shared.broker.attend_staged();
+            Ok(())
+        })
+    });
+    // It is looked after at every call all the same.
+    if started.is_err() {
+        shared.broker.staging.no_thread();
+    }
+}
+
 fn handle(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     index: usize,
     memory: &Memory,
     buffers: &mut Buffers,
@@ -333,10 +361,17 @@ fn handle(
     let broker = &shared.broker;
     let listener = broker.listener.as_fd();
     let call = Call::from_number(request.number);
+    if broker.staging.any() {
+        shared.handouts.settle(index);
+        broker.settle_staged(false);
+    }
     let outcome = call.map(|call| {
         let caller = Caller::new(listener, request, memory, &broker.processes);
         Turn::new(broker, caller, request).take(call)
     });
+    if broker.staging.wants_thread() {
+        attend(shared);
+    }
     // Whatever was opened on the caller's behalf is closed by now, but for the file it gets.
     let answer = match outcome {
         // Only calls of the table are sent here.

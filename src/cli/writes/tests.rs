@@ -45,6 +45,8 @@ fn writes(rules: Vec<NamedRule>) -> Writes {
         rules,
         exceptions: Vec::new(),
         git: true,
+        lock_dir: None,
+        reads: None,
     }));
     of(plan)
 }
@@ -193,6 +195,7 @@ fn operations_have_seatbelts_names() {
         ("rename-to", "file-write-create"),
         ("link", "file-link"),
         ("chmod", "file-write-mode"),
+        ("exec", "process-exec"),
     ] {
         assert_eq!(action(asked), wanted, "{asked}");
     }

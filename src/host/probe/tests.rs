@@ -268,7 +268,6 @@ fn text_and_json_carry_the_same_answers() {
       absent-names: protected and mandatory paths that do not exist at the start are not held against creation inside writable directories; a spec that asks for it is refused
       name-patterns: those of built-in profiles do not hold; a spec with one of its own is refused
       host-replace: a hidden file that a host program replaces during the run can be read, where its directory is shown
-      read-patterns: name patterns in deny_read are refused
     ");
     let whole = judge(&healthy());
     assert!(whole.gaps.iter().all(|g| !g.starts_with("absent-names")));

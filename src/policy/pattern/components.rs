@@ -1,6 +1,6 @@
 //! Patterns asked by the components of a path that the caller has split, and folded in its own way.
 
-use super::{Part, PathPattern, Token, match_parts};
+use super::{Part, PathPattern, Token, match_name, match_parts};
 
 impl PathPattern {
     /// The same pattern with its literal text folded by `fold`, for a caller that folds names further than
@@ -52,6 +52,12 @@ impl PathPattern {
 
     /// These parts of the pattern name the path: all of it, or a tail.
     fn part_of(&self, parts: &[Part], path: &[&[u8]]) -> bool {
+        // Mostly it is the last name that does not fit, whatever stands before it.
+        if let (Some(Part::Name(tokens)), Some(name)) = (parts.last(), path.last())
+            && !match_name(tokens, name)
+        {
+            return false;
+        }
         let skips = if self.is_anchored() {
             0..=0
         } else if parts.iter().any(|p| matches!(p, Part::AnyDepth)) {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::FilterOptions;
 use super::rule::{Arch, Arg, ArgTest, Clause, Errno, Op, Rule, Verdict};
 use super::table::{BROKER, NEWEST_KNOWN, PLAIN, ROWS, SKIPPED, WITH_UNIX, WITHOUT_UNIX};
-use crate::broker::calls::{TRAPS, Trap, When};
+use crate::broker::calls::{READS, TRAPS, Trap, When};
 use crate::sys::bpf::{Assembler, Label, Program, Test, TooLong};
 
 // `struct seccomp_data` of linux/seccomp.h: nr, arch, instruction pointer, six arguments of 64 bits, little endian.
@@ -72,9 +72,17 @@ fn actions(asm: &mut Assembler, options: FilterOptions, arch: Arch) -> BTreeMap<
         WITHOUT_UNIX
     };
     let extra = if options.broker { BROKER } else { PLAIN };
-    let traps = if options.broker { TRAPS } else { &[] };
+    // With the host's network a connection goes where it would go without a sandbox.
+    let traps = TRAPS
+        .iter()
+        .filter(|trap| options.broker && !(options.open_network && trap.is_network()));
+    let reads = if options.broker && options.reads {
+        READS
+    } else {
+        &[]
+    };
     let mut actions = BTreeMap::new();
-    for trap in traps {
+    for trap in traps.chain(reads) {
         if let Some(number) = trapped_number(trap, arch) {
             let allow = verdict(asm, Verdict::Allow);
             actions.insert(number, trapped(asm, trap, allow));

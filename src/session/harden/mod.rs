@@ -47,6 +47,8 @@ pub struct FilterOptions {
     pub landlock_abi: i32,
     /// Calls of [`crate::broker::calls`] trap to a supervisor. Such a filter is installed with [`install_broker_filter`].
     pub broker: bool,
+    /// With the broker: opens for reading trap as well.
+    pub reads: bool,
 }
 
 impl FilterOptions {

@@ -2,15 +2,19 @@
 
 mod floor;
 mod kernel;
+mod numbers;
+mod trapped;
 
 use libc::{c_int, c_long};
 use proptest::prelude::*;
-
 use sha2::{Digest, Sha256};
+
+use trapped::{connects, reads, traps};
 
 use super::{Arch, FilterOptions, filter_program, filter_program_for, refused_calls};
 use crate::broker::calls::TRAPS;
 use crate::sys::bpf::{Program, interpret, trace};
+use numbers::CALLS;
 
 const ARCHES: [Arch; 2] = [Arch::X86_64, Arch::Aarch64];
 
@@ -19,6 +23,7 @@ const CLOSED: FilterOptions = FilterOptions {
     open_network: false,
     landlock_abi: 7,
     broker: false,
+    reads: false,
 };
 const UNIX: FilterOptions = FilterOptions {
     unix_sockets: true,
@@ -32,57 +37,16 @@ const BROKER_UNIX: FilterOptions = FilterOptions {
     broker: true,
     ..UNIX
 };
-const ALL: [FilterOptions; 4] = [CLOSED, UNIX, BROKER, BROKER_UNIX];
-
-/// Numbers of the calls the design names, copied from the kernel's headers (asm/unistd_64.h, asm-generic/unistd.h).
-const CALLS: &[(&str, c_long, c_long)] = &[
-    ("io_uring_setup", 425, 425),
-    ("io_uring_enter", 426, 426),
-    ("io_uring_register", 427, 427),
-    ("clone3", 435, 435),
-    ("mount", 165, 40),
-    ("umount2", 166, 39),
-    ("pivot_root", 155, 41),
-    ("chroot", 161, 51),
-    ("open_tree", 428, 428),
-    ("open_tree_attr", 467, 467),
-    ("move_mount", 429, 429),
-    ("fsopen", 430, 430),
-    ("fsconfig", 431, 431),
-    ("fsmount", 432, 432),
-    ("fspick", 433, 433),
-    ("mount_setattr", 442, 442),
-    ("setns", 308, 268),
-    ("open_by_handle_at", 304, 265),
-    ("name_to_handle_at", 303, 264),
-    ("add_key", 248, 217),
-    ("request_key", 249, 218),
-    ("keyctl", 250, 219),
-    ("bpf", 321, 280),
-    ("perf_event_open", 298, 241),
-    ("userfaultfd", 323, 282),
-    ("kexec_load", 246, 104),
-    ("kexec_file_load", 320, 294),
-    ("create_module", 174, -1),
-    ("init_module", 175, 105),
-    ("finit_module", 313, 273),
-    ("delete_module", 176, 106),
-    ("swapon", 167, 224),
-    ("swapoff", 168, 225),
-    ("reboot", 169, 142),
-    ("acct", 163, 89),
-    ("quotactl", 179, 60),
-    ("quotactl_fd", 443, 443),
-    ("iopl", 172, -1),
-    ("ioperm", 173, -1),
-    ("syslog", 103, 116),
-    ("ioctl", 16, 29),
-    ("clone", 56, 220),
-    ("unshare", 272, 97),
-    ("seccomp", 317, 277),
-    ("socket", 41, 198),
-    ("socketpair", 53, 199),
-];
+const BROKER_READS: FilterOptions = FilterOptions {
+    reads: true,
+    ..BROKER
+};
+/// With the host's network.
+const BROKER_OPEN: FilterOptions = FilterOptions {
+    open_network: true,
+    ..BROKER
+};
+const ALL: [FilterOptions; 6] = [CLOSED, UNIX, BROKER, BROKER_UNIX, BROKER_READS, BROKER_OPEN];
 
 fn number(name: &str, arch: Arch) -> u32 {
     let (_, x86_64, aarch64) = CALLS.iter().find(|call| call.0 == name).unwrap();
@@ -119,38 +83,14 @@ fn expected(options: FilterOptions, arch: Arch, nr: u32, args: [u64; 6]) -> c_in
         return libc::ENOSYS;
     }
     let base = refused(options, arch, nr, args);
-    if base == 0 && options.broker && traps(arch, nr, args) {
+    let trapped = match reads(arch, nr, args) {
+        Some(trapped) if options.reads => trapped,
+        _ => traps(arch, nr, args) || !options.open_network && connects(arch, nr, args),
+    };
+    if base == 0 && options.broker && trapped {
         return NOTIFIED;
     }
     base
-}
-
-/// The trapped calls, from the words of the design (linux-engine.md §5, linux-engine-2.md §1 and §7) and the kernel's headers.
-fn traps(arch: Arch, nr: u32, args: [u64; 6]) -> bool {
-    #[allow(clippy::cast_possible_truncation)]
-    let int = |i: usize| args[i] as u32;
-    let writes = |flags: u32| flags & (3 | 0o100 | 0o1000) != 0;
-    let splits = |flags: u32| (flags & 0x200 != 0) != (flags & 0x1_0000 != 0);
-    let always: &[u32] = match arch {
-        Arch::X86_64 => &[
-            59, 76, 80, 81, 82, 83, 84, 85, 86, 87, 88, 90, 91, 95, 133, 258, 259, 263, 264, 265,
-            266, 268, 316, 322, 437, 452,
-        ],
-        Arch::Aarch64 => &[
-            33, 34, 35, 36, 37, 38, 45, 49, 50, 52, 53, 166, 221, 276, 281, 437, 452,
-        ],
-    };
-    let (open, openat, clone, unshare, flock, fcntl) = match arch {
-        Arch::X86_64 => (Some(2), 257, 56, 272, 73, 72),
-        Arch::Aarch64 => (None, 56, 220, 97, 32, 25),
-    };
-    always.contains(&nr)
-        || Some(nr) == open && writes(int(1))
-        || nr == openat && writes(int(2))
-        || nr == clone && splits(int(0))
-        || nr == unshare && int(0) & 0x200 != 0
-        || nr == flock && int(1) & 3 != 0
-        || nr == fcntl && [37, 38, 1024].contains(&int(1))
 }
 
 /// What is refused or allowed before anybody is asked.
@@ -394,6 +334,7 @@ fn flags_of_open() {
         (Arch::Aarch64, &[(56, 2)]),
     ] {
         let program = filter_program_for(BROKER, arch).unwrap();
+        let reading = filter_program_for(BROKER_READS, arch).unwrap();
         for set in 0u32..1 << BITS.len() {
             let flags = BITS
                 .iter()
@@ -404,6 +345,7 @@ fn flags_of_open() {
                 let mut args = [0; 6];
                 args[arg] = flags;
                 check(BROKER, arch, &program, nr, args);
+                check(BROKER_READS, arch, &reading, nr, args);
             }
         }
     }
@@ -421,7 +363,9 @@ fn the_table_of_traps_is_what_traps() {
             };
             let Some(nr) = number else { continue };
             for &value in &values {
-                assert_eq!(trap.traps(&[value; 6]), traps(arch, nr, [value; 6]));
+                let args = [value; 6];
+                let wanted = traps(arch, nr, args) || connects(arch, nr, args);
+                assert_eq!(trap.traps(&args), wanted);
             }
         }
     }
@@ -494,6 +438,7 @@ fn open_network_needs_scoped_abstract_sockets() {
         open_network,
         landlock_abi,
         broker: false,
+        reads: false,
     };
     for (open, abi, allowed) in [
         (true, 0, false),

@@ -54,6 +54,8 @@ fn setup(ws: &Path, exempt: Vec<PathBuf>, say: Say) -> BrokerSetup {
             }],
             exceptions: Vec::new(),
             git: false,
+            lock_dir: None,
+            reads: None,
         }),
         sink: Arc::new(say),
     }
@@ -258,6 +260,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
                 exempt: exempt.clone(),
             }),
             read_floor: ccbox::plan::ReadFloor::default(),
+            trap_reads: false,
         },
         premounts,
     };

@@ -3,7 +3,7 @@
 use super::{Site, callers, python, ran, sh};
 
 /// Whether the caller can have covers that report, and not only placeholders.
-fn served(site: &Site) -> bool {
+pub(super) fn served(site: &Site) -> bool {
     let open = site
         .outside(&["sh", "-c", "exec 3<>/dev/fuse"])
         .output()

@@ -143,3 +143,37 @@ fn what_was_handed_over_can_be_reopened() {
         }
     }
 }
+
+/// The price of the floor is told where somebody looks for the reason: after a command has failed, and only then.
+#[test]
+fn what_became_unreadable_is_named_after_a_failure() {
+    for (ends, told) in [("exit 3", true), ("exit 0", false)] {
+        let site = Site::in_the_open(callers()[0]);
+        place(&site);
+        let script = format!("echo reading; read go; cat ../conf/new ../conf/old; {ends}");
+        let mut child = site
+            .inside(&["sh", "-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = child.stdout.take().unwrap();
+        out.read_exact(&mut [0; 8]).unwrap();
+        for name in ["conf/new", "conf/next"] {
+            site.file(name, "LATER");
+        }
+        fs::rename(site.path("conf/next"), site.path("conf/key")).unwrap();
+        drop(child.stdin.take());
+        let mut text = String::new();
+        out.read_to_string(&mut text).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(text, "FIRST");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let line = format!(
+            "ccbox: notice: made or replaced on the host during this run, so not readable inside before the next one: `{}/conf/new` (hidden files lie beside)",
+            site.dir.path().display()
+        );
+        assert_eq!(stderr.lines().any(|l| l == line), told, "{stderr}");
+    }
+}

@@ -139,6 +139,8 @@ const ATTACKS: &[Attack] = &[
         inside: "cd r; skeleton e; evil e/config; hook e/hooks/pre-commit; head e; echo gitdir: ../e >s/.git; rm s/.git; ln -s ../e s/.git", trigger: "git -C r/s status; again r/s" },
     Attack { name: "the file `.git` of a linked work tree led elsewhere", before: "repo r; (cd r; g worktree add -q ../w topic)",
         inside: "skeleton e; evil e/config; hook e/hooks/pre-commit; head e; echo gitdir: ../e >w/.git; rm w/.git; echo gitdir: ../e >w/.git; rm w/.git; skeleton w/.git; hook w/.git/hooks/pre-commit; head w/.git", trigger: "git -C w status; again w" },
+    Attack { name: "configuration of a copy written by hand", before: "",
+        inside: "repo r; worse x; mkdir e f b; cp -r r/.git e; rm e/.git/config; cp x e/.git/config; cp -r r/.git f; rm f/.git/config; exec 3>f/.git/config; cat r/.git/config >&3; (exec 4>/proc/self/fd/3; cat x >&4); mv f/.git f/g; mv f/g f/.git; cat x >&3; ls >/dev/null; cat x >>f/.git/config; cat x >f/.git/n; mv f/.git/n f/.git/config; cp -r r/.git/. b; rm -f b/config; cat x >b/config; ln x b/config; cp x b/n; mv b/n b/config", trigger: "git -C e status; git -C f status; git -C b status" },
     Attack { name: "a linked work tree with settings of its own", before: "repo r",
         inside: "mkdir -p r/.git/worktrees/x w; cd r/.git/worktrees/x; evil config; hook ../hook; mkdir hooks; hook hooks/pre-commit; echo $PWD/../../../../w/.git >gitdir; echo . >commondir; mkdir objects refs; head .; echo gitdir: $PWD >../../../../w/.git", trigger: "git -C w status; again w" },
     Attack { name: "modules of a repository that is none yet", before: "",

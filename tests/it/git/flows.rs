@@ -89,6 +89,8 @@ const FLOWS: &[Flow] = &[
         work: "cd r; mkdir -p .git/rr-cache; g update-index --refresh; g replace HEAD~1 HEAD 2>/dev/null; g replace -d HEAD~1 >/dev/null; g update-ref refs/heads/u HEAD; g update-ref -d refs/heads/u; g symbolic-ref refs/heads/sym refs/heads/main; g repack -q -a -d; g commit-graph write 2>/dev/null; g multi-pack-index write 2>/dev/null; FILTER_BRANCH_SQUELCH_WARNING=1 g filter-branch -f --msg-filter 'sed s/one/uno/' topic >/dev/null 2>&1", after: "show r" },
     Flow { name: "a repository made and removed", before: "",
         work: "repo r; (cd r; g submodule --quiet add ./. s 2>/dev/null || true; g worktree add -q w; cp .git/config x; g config user.name n); rm -rf r; repo r; mv r q; mv q/.git q/d; mv q/d q/.git; rm -rf q/.git/hooks", after: "show q" },
+    Flow { name: "copies by hand", before: "repo r; bare o.git r",
+        work: "cp -r r c; g -C c status >/dev/null; cp -a r d; mkdir e; tar cf - r o.git | tar xf - -C e; cp -r o.git p.git; rsync -a r/ h; (cd c; commit d four; g config user.name n); (cd e/r; commit d four); mkdir f; cp -r r/.git f; cat r/.git/config >f/.git/c; mv f/.git/c f/.git/config; sed -i s/x/x/ d/.git/config; g -C f reset -q --hard", after: "show c d e/r e/o.git p.git f h" },
     Flow { name: "two at once", before: "repo r; for n in 1 2 3 4; do g clone -q r c$n; done",
         work: "for n in 1 2 3 4; do (cd c$n; for m in 1 2 3; do commit n $m; g config user.name $n.$m; g checkout -q -b b$m; done) & done; wait; g -C r fetch -q ../c1 b3:x", after: "show r c1 c2 c3 c4" },
 ];

@@ -15,6 +15,7 @@ use super::super::look;
 use super::*;
 use crate::broker::gate::config::MAX_FILE;
 use crate::broker::testgit::Git;
+use crate::sys::at;
 
 const NAMED: &str = "[core]\n\tbare = false\n[user]\n\tname = n\n";
 
@@ -429,40 +430,62 @@ fn what_git_writes_is_installed_and_read_by_git() {
     }
 }
 
+/// Makes a configuration file by hand and writes into it.
+fn staged(tree: &Tree, bytes: &[u8]) -> Staged {
+    let Passed::Stage(fd, staged) = tree.pass(Gate::EmptyConfig, ".git/config").unwrap() else {
+        panic!("not staged");
+    };
+    // As the child gets it.
+    let file = at::open_here(&at::own_name(fd.as_fd()), libc::O_WRONLY).unwrap();
+    drop(fd);
+    assert!(staged.is_written());
+    File::from(file).write_all(bytes).unwrap();
+    assert!(!staged.is_written());
+    staged
+}
+
+fn install(tree: &Tree, staged: &Staged) -> Result<(), GateError> {
+    let dir = Dir::new(&tree.set, 0, &[b".git"]).unwrap();
+    staged.install(&tree.set, &dir)
+}
+
 /// What libgit2 does: the file first, empty, and then by its lock.
 #[test]
-fn a_missing_configuration_is_made_empty_and_cannot_be_written() {
+fn a_configuration_made_first_is_empty_until_its_lock_comes() {
     let tree = Tree::new();
     fs::create_dir(tree.path(".git")).unwrap();
-    let passed = tree.pass(Gate::EmptyConfig, ".git/config").unwrap();
-    let Passed::Give(fd) = passed else {
-        panic!("{passed:?}");
-    };
-    let mut file = File::from(fd);
-    let error = file.write_all(EVIL.as_bytes()).unwrap_err();
-    assert_eq!(error.raw_os_error(), Some(Errno::EBADF as i32));
+    let staged = staged(&tree, b"");
     stands(&tree, "");
     let mode = fs::metadata(tree.path(".git/config")).unwrap().mode();
     assert_eq!(mode & 0o7777, 0o644);
     tree.write(".git/config.lock", NAMED);
     done(tree.config(".git"));
     stands(&tree, NAMED);
+    install(&tree, &staged).unwrap();
+    stands(&tree, NAMED);
 }
 
-/// Who insists on a new file writes into it.
+/// What cp and tar do: they write into the file they made.
 #[test]
-fn a_configuration_that_must_be_new_is_refused() {
+fn a_configuration_written_by_hand_is_judged_when_it_is_whole() {
     let tree = Tree::new();
     fs::create_dir(tree.path(".git")).unwrap();
-    let exclusive = |to: Spot<'_>| {
-        pass(
-            Gate::EmptyConfig,
-            &Ask {
-                noreplace: true,
-                ..ask(&tree.set, to)
-            },
-        )
-    };
-    refused(tree.at(".git/config", exclusive), "config.lock");
+    let first = staged(&tree, NAMED.as_bytes());
+    stands(&tree, "");
+    install(&tree, &first).unwrap();
+    stands(&tree, NAMED);
+    // Only into the file that was made for it.
+    fs::remove_file(tree.path(".git/config")).unwrap();
+    let second = staged(&tree, NAMED.as_bytes());
+    fs::remove_file(tree.path(".git/config")).unwrap();
+    install(&tree, &second).unwrap();
     assert!(!tree.path(".git/config").exists());
+    let third = staged(&tree, EVIL.as_bytes());
+    refused(
+        install(&tree, &third).map(|()| Passed::Done),
+        "core.fsmonitor",
+    );
+    stands(&tree, "");
+    install(&tree, &second).unwrap();
+    stands(&tree, "");
 }

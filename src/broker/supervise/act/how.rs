@@ -46,6 +46,7 @@ impl Turn<'_> {
             mode: u32::try_from(how.mode).map_err(|_| Errno::EINVAL)?,
             resolve: how.resolve,
             floor: false,
+            judged: self.judges(flags),
             modern: true,
         };
         let writes = flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) != 0;
@@ -95,6 +96,7 @@ impl Turn<'_> {
             let object = Fd::try_unwrap(object).or_else(|kept| kept.try_clone());
             return Ok(wish.give(object.map_err(|_| Errno::EMFILE)?));
         }
+        self.readable(&object, &look, "read")?;
         if look.is(libc::S_IFLNK) {
             return Err(Errno::ELOOP.into());
         }

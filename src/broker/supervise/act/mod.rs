@@ -4,11 +4,14 @@
 //! directory and a name; find the area. Not covered: the kernel goes on and the floor decides, where the floor governs it. Covered: take
 //! the lock, find the path the directory has now, decide, act on the descriptor, and answer with the kernel's own errno.
 
+mod connect;
+mod exec;
 mod how;
 mod make;
 mod mode;
 mod open;
 mod quick;
+mod read;
 mod remove;
 mod rename;
 mod state;
@@ -109,8 +112,8 @@ impl<'b> Turn<'b> {
     /// "Continue" can do no more than the floor allows: not true of modes, of truncation without write access, and of flags in memory.
     fn floor_decides(&self, call: Call) -> bool {
         match call {
-            Call::Open => open::floor_decides(self.int(1)),
-            Call::Openat => open::floor_decides(self.int(2)),
+            Call::Open => open::floor_decides(self.int(1)) && !self.judges(self.int(1)),
+            Call::Openat => open::floor_decides(self.int(2)) && !self.judges(self.int(2)),
             Call::Openat2
             | Call::Truncate
             | Call::Chmod
@@ -140,7 +143,9 @@ impl<'b> Turn<'b> {
             | Call::Execve
             | Call::Execveat
             | Call::Flock
-            | Call::Fcntl => true,
+            | Call::Fcntl
+            | Call::Connect
+            | Call::Sendto => true,
         }
     }
 
@@ -186,13 +191,22 @@ impl<'b> Turn<'b> {
             Call::Umask => Ok(self.changes_umask()),
             Call::Chdir | Call::Fchdir => Ok(self.goes_elsewhere()),
             Call::Clone | Call::Unshare => Ok(self.splits_or_shares()),
-            Call::Execve | Call::Execveat => Ok(self.executes()),
+            Call::Execve => {
+                self.tell_exec(CWD, self.arg(0), 0);
+                self.execute(CWD, self.arg(0), 0)
+            }
+            Call::Execveat => {
+                self.tell_exec(self.int(0), self.arg(1), self.int(4));
+                self.execute(self.int(0), self.arg(1), self.int(4))
+            }
             Call::Flock | Call::Fcntl => Ok(Outcome::Continue),
+            Call::Connect => Ok(self.connect(self.int(0), self.arg(1), self.int(2))),
+            Call::Sendto => Ok(self.send_to(self.int(0), self.arg(4), self.int(5))),
         }
     }
 
     /// Reports what the kernel is going to refuse because the sandbox made the mount read-only.
-    pub(in crate::broker::supervise) fn note(&self, denied: Option<Denied>) {
+    fn note(&self, denied: Option<Denied>) {
         if let Some(denied) = denied {
             self.broker.report(&self.caller, denied);
         }

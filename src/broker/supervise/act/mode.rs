@@ -1,4 +1,4 @@
-//! Changing what is there: the chmod family and truncate.
+//! Changing what is there: the chmod family, truncate, `O_TRUNC` of what is not opened for writing.
 //!
 //! The floor governs neither, so the kernel is never told to continue: the object is pinned and changed here, with the rights of the
 //! same user and through the sandbox's own mount, whether or not a rule says anything about it.
@@ -10,6 +10,7 @@ use nix::errno::Errno;
 use super::super::areas::Area;
 use super::super::judge::{Asked, Needs, kind};
 use super::super::{Broker, Stop, magic, place};
+use super::open::{Wish, reopened};
 use super::{Outcome, Turn};
 use crate::broker::action::Action;
 use crate::sys::at::{self, Look};
@@ -37,8 +38,8 @@ impl Turn<'_> {
     }
 
     pub(super) fn fchmod(&self, fd: i32, mode: i32) -> Result<Outcome, Stop> {
-        let object = self.caller.descriptor(fd)?;
-        if self.caller.is_path_only(fd)? {
+        let (object, path_only) = self.caller.file(fd)?;
+        if path_only {
             return Err(Errno::EBADF.into());
         }
         self.change_mode(&object, mode)
@@ -95,17 +96,23 @@ impl Turn<'_> {
         let Change { object, look, .. } = change;
         let area = broker.areas.of(object.as_fd(), look)?;
         let Some(area) = area.filter(|area| Area::is_covered(area)) else {
+            broker.object_ruled(
+                &self.caller,
+                (change.what, change.action, change.needs),
+                object,
+                look,
+            )?;
             if change.action == Action::Write && !self.may_truncate(object, look)? {
                 return Err(Errno::EACCES.into());
             }
-            return match act() {
-                Err(Errno::EROFS) => {
-                    let what = (change.what, change.action);
-                    self.mounted_object(what, object, look, change.needs)?;
-                    Err(Errno::EROFS.into())
-                }
-                other => Ok(other.map(|()| Outcome::Value(0))?),
-            };
+            let acted = act();
+            if acted == Err(Errno::EROFS)
+                && let Some((dir, name)) = broker.parent_of(object)
+            {
+                self.note(self.read_only(change.what, &dir, &name, change.needs));
+            }
+            acted?;
+            return Ok(Outcome::Value(0));
         };
         broker.locked(false, |alone| {
             if let Some((site, name)) = broker.name_of(&self.caller, object, look, area)? {
@@ -150,6 +157,41 @@ impl Turn<'_> {
         if read_only {
             return Ok(true);
         }
+        self.is_exempt(object, look)
+    }
+
+    /// `O_TRUNC` without write access, outside of the covered trees. The path may lead to another object by the time the kernel looked at
+    /// it, so it is carried out here or not at all.
+    pub(super) fn empty(
+        &self,
+        wish: &Wish,
+        object: &OwnedFd,
+        look: &Look,
+    ) -> Result<Outcome, Stop> {
+        let may = if look.is(libc::S_IFREG) {
+            self.may_truncate(object, look)?
+        } else {
+            self.may_reopen(object, look)?
+        };
+        if may {
+            reopened(wish, object)
+        } else {
+            Err(Errno::EACCES.into())
+        }
+    }
+
+    /// A device or a FIFO that the child reaches anyway may be opened for it: there is nothing to empty. `/dev/tty` is the terminal of
+    /// whoever opens it (tty(4)), which must be the child's.
+    fn may_reopen(&self, object: &OwnedFd, look: &Look) -> Result<bool, Errno> {
+        if !self.is_exempt(object, look)? {
+            return Ok(false);
+        }
+        let terminal = look.is(libc::S_IFCHR) && look.represents == (5, 0);
+        Ok(!terminal || task::session(self.caller.tid)? == task::session(0)?)
+    }
+
+    /// The object lies where the child holds the right to write, and on a mount of the sandbox.
+    pub(super) fn is_exempt(&self, object: &OwnedFd, look: &Look) -> Result<bool, Errno> {
         let in_sandbox = self.caller.mount(look.mount)?.is_some();
         Ok(in_sandbox
             && self

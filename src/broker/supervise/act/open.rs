@@ -39,6 +39,8 @@ pub(super) struct Wish {
     pub(super) resolve: u64,
     /// "Continue" is a possible answer.
     pub(super) floor: bool,
+    /// What is read is decided by name, so that nothing is left to the kernel.
+    pub(super) judged: bool,
     /// openat2: what is not answered here is ENOSYS, so that the caller falls back on openat, whose flags are in registers.
     pub(super) modern: bool,
 }
@@ -56,9 +58,9 @@ impl Wish {
         self.has(libc::O_CREAT | libc::O_EXCL)
     }
 
-    /// What is there already would be changed, or could be. `O_CREAT` alone only reads it, on a read-only mount too.
-    pub(super) fn changes(&self) -> bool {
-        self.flags & (libc::O_ACCMODE | libc::O_TRUNC) != 0
+    /// Nothing that is there is changed.
+    pub(super) fn only_reads(&self) -> bool {
+        self.flags & (libc::O_ACCMODE | libc::O_TRUNC) == libc::O_RDONLY
     }
 
     /// A link that is the last component is followed.
@@ -104,6 +106,14 @@ impl Turn<'_> {
         if flags & libc::O_PATH != 0 || invalid {
             return Ok(Outcome::Continue);
         }
+        let writes = flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) != 0;
+        let judged = self.judges(flags);
+        if !judged {
+            self.watch(dirfd, path, flags)?;
+            if !writes {
+                return Ok(Outcome::Continue);
+            }
+        }
         let makes = flags & libc::O_CREAT != 0 || unnamed;
         let wish = Wish {
             dirfd,
@@ -115,12 +125,15 @@ impl Turn<'_> {
                 0
             },
             resolve: 0,
-            floor: floor_decides(flags),
+            floor: floor_decides(flags) && !judged,
+            judged,
             modern: false,
         };
-        if unnamed {
+        if !writes {
+            self.read(&wish)
+        } else if unnamed {
             self.unnamed(&wish)
-        } else if let Some(outcome) = self.quick(&wish)? {
+        } else if !judged && let Some(outcome) = self.quick(&wish)? {
             Ok(outcome)
         } else {
             self.named(&wish)
@@ -156,7 +169,8 @@ impl Turn<'_> {
                     if let Some(outcome) = self.tree_of_one_file(wish, &spot, &name)? {
                         return Ok(outcome);
                     }
-                    return not_ours(wish);
+                    let found = find(&spot.dir, &name)?;
+                    return self.uncovered(wish, &spot, &name, found.as_ref());
                 }
                 Step::Follow => match walk.follow(&spot, &name)? {
                     Goal::Spot(next) => spot = next,
@@ -223,11 +237,20 @@ impl Turn<'_> {
             let found = find(&spot.dir, name)?;
             if let Some(found) = &found {
                 if found.mount != look.mount {
-                    if wish.changes() && may_be_opened(wish, Some(found)).is_ok() {
-                        let what = ("write", Action::Write);
-                        self.mounted(what, &site, name, found, Needs::Object)?;
+                    may_be_opened(wish, Some(found))?;
+                    let asked = Asked {
+                        action: "write",
+                        site: &site,
+                        name,
+                        needs: Needs::Object,
+                    };
+                    if !wish.only_reads() {
+                        broker.ruled(Action::Write, &asked, found)?;
                     }
                     return Ok(Step::Mounted);
+                }
+                if wish.judged && !found.is(libc::S_IFLNK) {
+                    self.readable(&pin(&spot.dir, name)?, found, "read")?;
                 }
                 if found.is(libc::S_IFLNK) && wish.follows() {
                     return Ok(Step::Follow);
@@ -290,6 +313,12 @@ impl Turn<'_> {
         {
             Passed::Act => {}
             Passed::Give(file) => return Ok(Checked::Give(file)),
+            Passed::Stage(file, staged) => {
+                let opened = at::open_here(&at::own_name(file.as_fd()), again(wish.flags))?;
+                at::set_flags(opened.as_fd(), wish.flags & (SETTABLE | libc::O_NONBLOCK))?;
+                self.broker.stage(&self.caller, &asked, staged);
+                return Ok(Checked::Give(opened));
+            }
             Passed::Done => return Err(Errno::EACCES.into()),
         }
         if !wish.creates() {
@@ -316,9 +345,23 @@ impl Turn<'_> {
         let broker = self.broker;
         let look = at::look(object.as_fd(), c"")?;
         let area = broker.areas.of(object.as_fd(), &look)?;
+        if wish.judged {
+            self.readable(object, &look, "read")?;
+        }
         let Some(area) = area.filter(|area| area.is_covered()) else {
-            if !wish.floor && !wish.modern && self.may_truncate(object, &look)? {
-                return reopened(wish, object);
+            if !wish.only_reads() {
+                broker.object_ruled(
+                    &self.caller,
+                    ("write", Action::Write, Needs::Object),
+                    object,
+                    &look,
+                )?;
+            }
+            if wish.judged && !wish.modern {
+                return self.read_and_write(wish, object);
+            }
+            if !wish.floor && !wish.modern {
+                return self.empty(wish, object, &look);
             }
             return not_ours(wish);
         };
@@ -354,18 +397,22 @@ impl Turn<'_> {
             } else {
                 ("create", Needs::Directory)
             };
-            if (found.is_none() || wish.changes()) && may_be_opened(wish, found).is_ok() {
+            let changes = found.is_none() || !wish.only_reads();
+            if changes && may_be_opened(wish, found).is_ok() {
                 self.note(self.read_only(action, &spot.dir, name, needs));
             }
             return not_ours(wish);
         }
         may_be_opened(wish, found)?;
-        // `O_TRUNC` without write access.
-        let how = How {
-            flags: place::PATH_ONLY,
-            mode: 0,
-            resolve: libc::RESOLVE_NO_SYMLINKS,
-        };
+        // `O_TRUNC` without write access, or an open that also reads.
+        if wish.judged {
+            let (action, needs) = if found.is_some() {
+                ("write", Needs::Object)
+            } else {
+                ("create", Needs::Directory)
+            };
+            self.note(self.read_only(action, &spot.dir, name, needs));
+        }
         let Some(look) = found else {
             let (dir, dir_look) = (&spot.dir, at::look(spot.dir.as_fd(), c"")?);
             if !self.may_truncate(dir, &dir_look)? {
@@ -374,14 +421,11 @@ impl Turn<'_> {
             self.caller.memory.set_umask(self.caller.umask()?);
             return attempt(wish, dir, name, Made::New);
         };
-        let object = match at::open(spot.dir.as_fd(), name, how) {
-            Err(Errno::ELOOP | Errno::ENOENT) => return Err(Stop::Again),
-            other => other?,
-        };
-        if !look.is(libc::S_IFREG) || !self.may_truncate(&object, look)? {
-            return Err(Errno::EACCES.into());
+        let object = pin(&spot.dir, name)?;
+        if wish.judged {
+            return self.read_and_write(wish, &object);
         }
-        reopened(wish, &object)
+        self.empty(wish, &object, look)
     }
 }
 
@@ -396,8 +440,32 @@ pub(super) fn not_ours(wish: &Wish) -> Result<Outcome, Stop> {
     }
 }
 
+/// What has the name, which was no link a moment ago.
+fn pin(dir: &OwnedFd, name: &CStr) -> Result<OwnedFd, Stop> {
+    let how = How {
+        flags: place::PATH_ONLY,
+        mode: 0,
+        resolve: libc::RESOLVE_NO_SYMLINKS,
+    };
+    match at::open(dir.as_fd(), name, how) {
+        Err(Errno::ELOOP | Errno::ENOENT) => Err(Stop::Again),
+        other => Ok(other?),
+    }
+}
+
 /// Takes back what was added so as not to wait.
 pub(super) fn opened(wish: &Wish, file: OwnedFd) -> Result<Outcome, Stop> {
+    let waits = wish.flags & (libc::O_ACCMODE | libc::O_NONBLOCK) == libc::O_RDONLY;
+    if wish.judged && waits && at::look(file.as_fd(), c"")?.is(libc::S_IFIFO) {
+        // A reader waits for a writer, and is there for it meanwhile.
+        return Ok(Outcome::Later(Waiting {
+            object: file,
+            flags: wish.flags,
+            settle: wish.flags & SETTABLE,
+            close_on_exec: wish.has(libc::O_CLOEXEC),
+            reader: true,
+        }));
+    }
     if !wish.has(libc::O_NONBLOCK) {
         at::set_flags(file.as_fd(), wish.flags & SETTABLE)?;
     }
@@ -416,6 +484,7 @@ fn wait(wish: &Wish, object: OwnedFd, errno: Errno) -> Result<Outcome, Stop> {
         flags: again(wish.flags),
         settle: wish.flags & SETTABLE,
         close_on_exec: wish.has(libc::O_CLOEXEC),
+        reader: false,
     }))
 }
 
@@ -454,7 +523,7 @@ fn attempt(wish: &Wish, dir: &OwnedFd, name: &CStr, made: Made) -> Result<Outcom
     }
 }
 
-fn reopened(wish: &Wish, object: &OwnedFd) -> Result<Outcome, Stop> {
+pub(super) fn reopened(wish: &Wish, object: &OwnedFd) -> Result<Outcome, Stop> {
     let flags = again(wish.flags);
     match at::open_here(&at::own_name(object.as_fd()), flags) {
         Ok(file) => opened(wish, file),

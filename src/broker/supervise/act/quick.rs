@@ -20,7 +20,7 @@ use super::super::{Broker, Stop, place};
 use super::open::{Wish, opened};
 use super::{Outcome, Turn};
 use crate::broker::action::{Action, Kind};
-use crate::broker::decide::{Target, Verdict, decide};
+use crate::broker::decide::{Target, Verdict, decide_each};
 use crate::broker::git_paths::Facts;
 use crate::sys::at::{self, How, Look};
 
@@ -144,9 +144,14 @@ impl Turn<'_> {
         if below.is_empty() {
             return Ok(Some(Site::new(&start.dir, from)));
         }
-        let mut path = from.guest.clone();
+        let length: usize = below.iter().map(|component| component.len() + 1).sum();
+        let mut path = Vec::with_capacity(from.guest.len() + length);
+        path.extend_from_slice(&from.guest);
         for component in below {
-            path = place::join(&path, component);
+            if !path.ends_with(b"/") {
+                path.push(b'/');
+            }
+            path.extend_from_slice(component);
         }
         let area = broker.areas.with_path(start.look.mount, &path);
         let place = broker.place_at(caller, area, &path)?;
@@ -163,17 +168,19 @@ impl Turn<'_> {
             return false;
         }
         let facts = Unasked::default();
-        let allows = |kind| {
-            let target = Target {
-                dir,
-                name: name.to_bytes(),
-                kind,
-                facts: &facts,
-            };
-            decide(&self.broker.set, Action::Write, &target) == Verdict::Allow
+        let target = Target {
+            dir,
+            name: name.to_bytes(),
+            kind: Kind::File,
+            facts: &facts,
         };
-        let always = [Kind::File, Kind::Other].into_iter().all(allows);
-        always && (!creates || allows(Kind::Absent)) && !facts.0.get()
+        let kinds: &[Kind] = if creates {
+            &[Kind::File, Kind::Other, Kind::Absent]
+        } else {
+            &[Kind::File, Kind::Other]
+        };
+        let verdict = decide_each(&self.broker.set, Action::Write, &target, kinds);
+        verdict == Verdict::Allow && !facts.0.get()
     }
 }
 

@@ -53,17 +53,15 @@ impl Turn<'_> {
                     }
                     .into());
                 }
-                // From here a mount of the sandbox does not hold the name: the kernel looks at the mounts of who asks.
-                if found.mount != look.mount {
-                    self.mounted((what, action), &site, name, &found, needs)?;
-                    return Err(Errno::EBUSY.into());
-                }
                 let asked = Asked {
                     action: what,
                     site: &site,
                     name,
                     needs,
                 };
+                if found.mount != look.mount {
+                    return Err(broker.held(action, &asked, &found));
+                }
                 let verdict = broker.decide(action, &site, name, kind(Some(&found)))?;
                 let checks = Broker::cleared(verdict, alone, &asked)?;
                 broker.pass_to_act(checks, &asked)?;

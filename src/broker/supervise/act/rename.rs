@@ -68,26 +68,21 @@ impl Turn<'_> {
                 to: (&there, new_name, replaced.as_ref()),
                 flags,
             };
-            let mount = from_look.mount;
-            if let Err(errno) = possible(&rename, (from.slash, to.slash), mount) {
-                if errno == Errno::EBUSY && moved.mount != mount {
-                    let what = ("rename", Action::RenameFrom);
-                    self.mounted(what, &here, old_name, &moved, Needs::Directory)?;
-                }
-                if errno == Errno::EBUSY
-                    && let Some(replaced) = replaced.as_ref().filter(|r| r.mount != mount)
-                {
-                    let what = ("rename-to", Action::RenameTo(kind(Some(&moved))));
-                    self.mounted(what, &there, new_name, replaced, Needs::Directory)?;
-                }
-                return Err(errno.into());
-            }
+            possible(&rename, (from.slash, to.slash))?;
             let asked = |source: bool| Asked {
                 action: if source { "rename" } else { "rename-to" },
                 site: if source { &here } else { &there },
                 name: if source { old_name } else { new_name },
                 needs: Needs::Directory,
             };
+            let mounted = |look: &&Look| look.mount != from_look.mount;
+            if mounted(&&moved) {
+                return Err(broker.held(Action::RenameFrom, &asked(true), &moved));
+            }
+            if let Some(replaced) = replaced.as_ref().filter(mounted) {
+                let action = Action::RenameTo(kind(Some(&moved)));
+                return Err(broker.held(action, &asked(false), replaced));
+            }
             for (source, look) in [
                 (true, Some(&moved)),
                 (false, replaced.as_ref().filter(|_| exchange)),
@@ -96,7 +91,8 @@ impl Turn<'_> {
                 let path = place::join(site.guest(), name.to_bytes());
                 if look.is_some_and(|look| look.is(libc::S_IFDIR)) && broker.areas.any_below(&path)
                 {
-                    // What is mounted below would move along, and with it the path its rules are about.
+                    // What is mounted below would move along, and with it the path its rules are about, that its grant is for, and
+                    // that the next run looks for.
                     return Err(Broker::denied(Cause::Unsupported, &asked(source)));
                 }
             }
@@ -198,8 +194,12 @@ impl Turn<'_> {
             };
             if linked.mount != look.mount {
                 if let Some((site, name)) = &from {
-                    let what = ("link", Action::LinkFrom);
-                    self.mounted(what, site, name, &linked, Needs::Directory)?;
+                    let source = Asked {
+                        site,
+                        name,
+                        ..asked
+                    };
+                    broker.ruled(Action::LinkFrom, &source, &linked)?;
                 }
                 return Err(Errno::EXDEV.into());
             }
@@ -282,10 +282,11 @@ impl Broker {
             whiteout: flags & libc::RENAME_WHITEOUT != 0,
         };
         let verdict = decide_rename(&self.set, &source, &target, flags);
-        let leaves = decide(&self.set, Action::RenameFrom, &source);
         sound(&from_facts)?;
         sound(&to_facts)?;
-        let blamed = asked(matches!(leaves, Verdict::Deny(_)));
+        let denied = |verdict| matches!(verdict, Verdict::Deny(_));
+        let blamed =
+            asked(denied(verdict) && denied(decide(&self.set, Action::RenameFrom, &source)));
         let Some(checks) = Self::cleared(verdict, true, &blamed)? else {
             return Ok(Passed::Act);
         };
@@ -386,7 +387,7 @@ fn linked(walk: &mut Walk<'_>, mut spot: Spot, follow: bool) -> Result<Source, S
 
 /// What the kernel refuses whatever the rules are, as far as it decides about names and kinds: do_renameat2() and may_delete(), in their
 /// order. What is left to it is refused by it.
-fn possible(rename: &Move<'_>, slashes: (bool, bool), mount: u64) -> Result<(), Errno> {
+fn possible(rename: &Move<'_>, slashes: (bool, bool)) -> Result<(), Errno> {
     let (here, old_name, moved) = rename.from;
     let (there, new_name, replaced) = rename.to;
     let exchange = rename.flags & libc::RENAME_EXCHANGE != 0;
@@ -413,10 +414,6 @@ fn possible(rename: &Move<'_>, slashes: (bool, bool), mount: u64) -> Result<(), 
         } else {
             Errno::ENOTEMPTY
         });
-    }
-    // From here a mount of the sandbox does not hold a name: the kernel looks at the mounts of who asks.
-    if moved.mount != mount || replaced.is_some_and(|replaced| replaced.mount != mount) {
-        return Err(Errno::EBUSY);
     }
     let mismatch = match replaced.filter(|_| !exchange).map(is_dir) {
         Some(false) if is_dir(moved) => Errno::ENOTDIR,

@@ -57,6 +57,8 @@ impl Setup {
                 rules: Vec::new(),
                 exceptions: Vec::new(),
                 git: false,
+                lock_dir: None,
+                reads: None,
             },
             staff: Staff::default(),
         }
@@ -96,6 +98,12 @@ impl Setup {
         )
     }
 
+    /// The lock of all runs lies here.
+    pub(super) fn lock_dir(mut self, dir: &Path) -> Self {
+        self.plan.lock_dir = Some(dir.to_owned());
+        self
+    }
+
     /// All of this many workers at once.
     pub(super) fn crowd(mut self, workers: usize) -> Self {
         self.staff = Staff {
@@ -121,6 +129,7 @@ impl Setup {
                 open_network: false,
                 landlock_abi: landlock_abi(),
                 broker: true,
+                reads: setup.plan.reads.is_some(),
             };
             let program = filter_program(options).unwrap();
             floor(&setup.plan);
@@ -212,6 +221,11 @@ fn parsed(text: &str, kind: ListKind) -> crate::policy::pattern::PathPattern {
         Ok(PathEntry::Pattern(pattern)) => pattern,
         other => panic!("{text}: {other:?}"),
     }
+}
+
+/// How many times a race is tried: 300 times, or as often as the long tier says.
+pub(super) fn rounds() -> usize {
+    std::env::var("CCBOX_TEST_ROUNDS").map_or(300, |rounds| rounds.parse().unwrap())
 }
 
 /// A directory for one test, by the path the kernel calls it.

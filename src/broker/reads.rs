@@ -1,0 +1,222 @@
+//! What may not be read by name (semantics 6): patterns of `deny_read`, and where those are held, the hidden paths as well.
+//!
+//! Pure. A name is judged by the path its object has when it is opened, in the words of the host; every directory above it counts, so a
+//! pattern that names a directory covers what is in it (semantics 35). A pattern counts as the deepest entry (semantics 5): nothing lifts
+//! it. Private places of the sandbox carry no name rules (semantics 10).
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::decide::Matcher;
+use super::fold::{NameRules, fold};
+use super::plan::components;
+use crate::policy::Origin;
+
+/// What a plan says about opens for reading.
+#[derive(Debug, Clone)]
+pub struct ReadPlan {
+    /// What is refused; the first that denies is named.
+    pub rules: Vec<ReadRule>,
+    /// A pattern is among the rules, so they decide. Otherwise mounts and floor hold them, and opens are only watched.
+    pub decides: bool,
+    /// `--trace`: what is not shown inside is told.
+    pub watched: bool,
+    /// What stands inside: a path there, and the host's path of it. `None` is the sandbox's own.
+    pub places: Vec<(PathBuf, Option<PathBuf>)>,
+    /// Paths of the host that patterns do not speak of, and what lies below: certificates that every view shows (D16).
+    pub shown: Vec<PathBuf>,
+    /// Some file system reads names as Windows does.
+    pub windows: bool,
+}
+
+/// One rule, with what reports say about it.
+#[derive(Debug, Clone)]
+pub struct ReadRule {
+    /// What it names.
+    pub names: Hidden,
+    /// In the user's words, e.g. `deny_read "*.pem"`.
+    pub words: String,
+    /// Where it was written.
+    pub origin: Origin,
+}
+
+/// What a rule names.
+#[derive(Debug, Clone)]
+pub enum Hidden {
+    /// An absolute path of the host and what lies below, but for the `open` paths and what lies below those.
+    Path {
+        /// The path.
+        path: PathBuf,
+        /// Paths below it.
+        open: Vec<PathBuf>,
+    },
+    /// A pattern of `deny_read`.
+    Pattern(Arc<dyn Matcher>),
+}
+
+impl ReadPlan {
+    /// The host's path of an absolute path inside; `None` for the sandbox's own.
+    #[must_use]
+    pub fn host(&self, inside: &Path) -> Option<PathBuf> {
+        let (at, host) = self
+            .places
+            .iter()
+            .filter(|(at, _)| inside.starts_with(at))
+            .max_by_key(|(at, _)| at.as_os_str().len())?;
+        let rest = inside.strip_prefix(at).ok()?;
+        let host = host.as_ref()?;
+        Some(if rest.as_os_str().is_empty() {
+            host.clone()
+        } else {
+            host.join(rest)
+        })
+    }
+
+    /// The first rule that keeps the object at an absolute path inside from being read.
+    #[must_use]
+    pub fn denies(&self, inside: &[u8]) -> Option<usize> {
+        let host = self.host(Path::new(OsStr::from_bytes(inside)))?;
+        let raw = components(&host);
+        let shown = self.shown.iter().any(|s| host.starts_with(s));
+        let windows = self.windows.then_some(NameRules::Windows);
+        std::iter::once(NameRules::Unix)
+            .chain(windows)
+            .find_map(|rules| {
+                let folded: Vec<Vec<u8>> =
+                    raw.iter().map(|c| fold(c, rules).into_owned()).collect();
+                let path: Vec<&[u8]> = folded.iter().map(Vec::as_slice).collect();
+                self.rules.iter().position(|rule| {
+                    !(shown && rule.names.is_pattern()) && rule.names.covers(&path, &host, rules)
+                })
+            })
+    }
+}
+
+impl Hidden {
+    /// It is a pattern.
+    #[must_use]
+    pub fn is_pattern(&self) -> bool {
+        match self {
+            Self::Pattern(_) => true,
+            Self::Path { .. } => false,
+        }
+    }
+
+    fn covers(&self, folded: &[&[u8]], host: &Path, rules: NameRules) -> bool {
+        match self {
+            Self::Path { path, open } => {
+                let path = components(path);
+                path.len() <= folded.len()
+                    && path.iter().zip(folded).all(|(a, b)| *fold(a, rules) == **b)
+                    && !open.iter().any(|o| host.starts_with(o))
+            }
+            Self::Pattern(matcher) => (1..=folded.len())
+                .any(|depth| folded.get(..depth).is_some_and(|head| matcher.names(head))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::decide::Denied;
+    use crate::policy::Layer;
+    use crate::policy::path::{ListKind, PathEntry};
+
+    fn plan(entries: &[&str]) -> ReadPlan {
+        let (base, home) = (Path::new("/b"), Path::new("/home/u"));
+        let rule = |text: &&str| {
+            let names = match PathEntry::parse(text, false, ListKind::DenyRead, base, home) {
+                Ok(PathEntry::Pattern(p)) => Hidden::Pattern(Arc::new(Denied::new(&p))),
+                Ok(PathEntry::Exact(path)) => Hidden::Path {
+                    open: vec![path.join("open")],
+                    path,
+                },
+                Err(e) => panic!("{text}: {e}"),
+            };
+            ReadRule {
+                names,
+                words: (*text).to_owned(),
+                origin: Origin {
+                    layer: Layer::Spec,
+                    file: None,
+                    line: None,
+                },
+            }
+        };
+        ReadPlan {
+            rules: entries.iter().map(rule).collect(),
+            decides: true,
+            watched: false,
+            places: vec![
+                ("/".into(), Some("/".into())),
+                ("/tmp".into(), None),
+                ("/w".into(), Some("/home/u/work".into())),
+            ],
+            shown: vec!["/etc/certs".into()],
+            windows: false,
+        }
+    }
+
+    #[test]
+    fn names_are_judged_in_the_words_of_the_host_at_every_depth() {
+        for (entry, denied, free) in [
+            (
+                "*.pem",
+                &["/etc/x.pem", "/w/a/X.PEM", "/x.pem/in/it"][..],
+                &[
+                    "/etc/certs/x.pem",
+                    "/etc/x.pem.txt",
+                    "/tmp/x.pem",
+                    "/tmp/a/x.pem",
+                    "/etc/xpem",
+                ][..],
+            ),
+            (
+                "~/work/*.key",
+                &["/w/a.key", "/home/u/work/a.key"],
+                &["/home/u/a.key", "/w/d/a.key", "/other/a.key"],
+            ),
+            (
+                "secrets/*",
+                &["/srv/secrets/a", "/w/d/secrets/a/b"],
+                &["/w/secrets", "/w/secret/a"],
+            ),
+            (
+                "./**/.env",
+                &["/b/.env", "/b/c/d/.ENV", "/b/.env/x"],
+                &["/.env", "/w/.env", "/b/.env2"],
+            ),
+            (
+                "/w/hid",
+                &[][..],
+                &["/w/hid"], // a path of the sandbox, not of the host
+            ),
+            (
+                "~/work/hid",
+                &["/w/hid", "/w/hid/a", "/w/Hid"],
+                &["/w/hid/open", "/w/hid/open/a", "/w/hide"],
+            ),
+        ] {
+            let plan = plan(&[entry]);
+            for path in denied {
+                assert_eq!(plan.denies(path.as_bytes()), Some(0), "{entry} {path}");
+            }
+            for path in free {
+                assert_eq!(plan.denies(path.as_bytes()), None, "{entry} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_rule_is_named_and_windows_names_are_read_as_windows_does() {
+        let mut both = plan(&["/etc/x", "*.pem"]);
+        assert_eq!(both.denies(b"/etc/x/y.pem"), Some(0));
+        assert_eq!(both.denies(b"/etc/y.pem"), Some(1));
+        assert_eq!(both.denies(b"/etc/y.pem. "), None);
+        both.windows = true;
+        assert_eq!(both.denies(b"/etc/y.pem. "), Some(1));
+    }
+}

@@ -1,0 +1,170 @@
+//! Whether anybody inside takes a connection: for the question whether it is the sandbox that makes it fail.
+//!
+//! Read from procfs (proc_pid_net(5)), which takes the kernel a millisecond or two, so it is asked last. The routes are asked for once: the
+//! command cannot make any, having no capability.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, SocketAddr};
+
+/// TCP_LISTEN of include/net/tcp_states.h; a UDP socket that is not connected is TCP_CLOSE.
+const LISTENS: &str = "0A";
+const BOUND: &str = "07";
+
+/// Which families have a route to anywhere but the loopback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Routes {
+    v4: bool,
+    v6: bool,
+}
+
+impl Routes {
+    /// Those of a thread's network namespace. What cannot be read may be there.
+    pub(super) fn of(tid: i32) -> Self {
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/{tid}/net/{name}"));
+        Self {
+            v4: read("fib_trie").map_or(true, |text| routes_v4(&text)),
+            // Without IPv6 there is no table, and no route.
+            v6: read("ipv6_route").is_ok_and(|text| routes_v6(&text)),
+        }
+    }
+
+    pub(super) fn lead_to(self, to: SocketAddr) -> bool {
+        if to.is_ipv4() { self.v4 } else { self.v6 }
+    }
+}
+
+/// `|-- 127.0.0.1`: a leaf of the tree of routes.
+fn routes_v4(table: &str) -> bool {
+    let leaves = table.lines().filter_map(|l| l.trim().strip_prefix("|-- "));
+    leaves.into_iter().any(|leaf| !leaf.starts_with("127."))
+}
+
+/// Destination first, flags last but one. RTF_REJECT (linux/route.h) is no route.
+fn routes_v6(table: &str) -> bool {
+    const REJECT: u32 = 0x200;
+    const LOOPBACK: &str = "00000000000000000000000000000001";
+    table.lines().any(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (Some(to), Some(flags)) = (words.first(), words.iter().rev().nth(1)) else {
+            return true;
+        };
+        let rejects = u32::from_str_radix(flags, 16).is_ok_and(|flags| flags & REJECT != 0);
+        *to != LOOPBACK && !rejects
+    })
+}
+
+/// Whether a socket in the network namespace of process `of` (`self`, or a number) takes what is sent to `to`.
+pub(super) fn at(of: &str, to: SocketAddr, datagrams: bool) -> bool {
+    let (table, state) = if datagrams {
+        ("udp", BOUND)
+    } else {
+        ("tcp", LISTENS)
+    };
+    // A socket of IPv6 that is bound to all addresses takes IPv4, too.
+    let tables: &[&str] = if to.is_ipv4() { &["", "6"] } else { &["6"] };
+    tables.iter().any(|six| {
+        let path = format!("/proc/{of}/net/{table}{six}");
+        // A kernel without IPv6 has no such table.
+        File::open(path).is_ok_and(|file| search(BufReader::new(file), to, state))
+    })
+}
+
+fn search(table: impl BufRead, to: SocketAddr, state: &str) -> bool {
+    for line in table.lines().skip(1).map_while(Result::ok) {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (Some(local), Some(is)) = (words.next(), words.nth(1)) else {
+            return false;
+        };
+        if is == state {
+            if takes(local, to) {
+                return true;
+            }
+        } else if state == LISTENS {
+            return false;
+        }
+    }
+    false
+}
+
+/// `0100007F:0C38`: each 32-bit word of the address in this machine's byte order, and the port.
+fn takes(local: &str, to: SocketAddr) -> bool {
+    let Some((address, port)) = local.split_once(':') else {
+        return false;
+    };
+    if u16::from_str_radix(port, 16) != Ok(to.port()) {
+        return false;
+    }
+    address.bytes().all(|b| b == b'0') || bytes(address).as_deref() == Some(&octets(to.ip()))
+}
+
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    for at in (0..hex.len()).step_by(8) {
+        let word = u32::from_str_radix(hex.get(at..at + 8)?, 16).ok()?;
+        out.extend(word.to_ne_bytes());
+    }
+    // An IPv4 address of a socket of IPv6.
+    Some(match out.strip_prefix(&MAPPED) {
+        Some(v4) => v4.to_vec(),
+        None => out,
+    })
+}
+
+const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+
+fn octets(ip: IpAddr) -> Vec<u8> {
+    match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    #[test]
+    fn a_namespace_of_its_own_has_no_route() {
+        // As a new network namespace of Linux 6.18 has them once `lo` is up.
+        let v4 = "Main:\n  +-- 0.0.0.0/0 2 0 2\n     +-- 127.0.0.0/8 2 0 2\n        +-- 127.0.0.0/31 1 0 0\n           |-- 127.0.0.0\n\
+                  \x20             /8 host LOCAL\n           |-- 127.0.0.1\n              /32 host LOCAL\n        |-- 127.255.255.255\n";
+        assert!(!routes_v4(v4));
+        assert!(routes_v4(&format!(
+            "{v4}     |-- 0.0.0.0\n        /0 host LOCAL\n"
+        )));
+        let own = "00000000000000000000000000000001 80 00000000000000000000000000000000 00 \
+                   00000000000000000000000000000000 00000000 00000002 00000000 80200001       lo\n";
+        let none = "00000000000000000000000000000000 00 00000000000000000000000000000000 00 \
+                    00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo\n";
+        assert!(!routes_v6(&format!("{own}{none}")));
+        let all = none.replace("00200200", "80200001");
+        assert!(routes_v6(&format!("{own}{none}{all}")));
+        // This process is somewhere, and can say so.
+        let _ = Routes::of(i32::try_from(std::process::id()).unwrap());
+    }
+
+    #[test]
+    fn listeners_are_found_and_connections_are_none() {
+        let to = |ip: &str, port| SocketAddr::new(ip.parse().unwrap(), port);
+        let one = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = one.local_addr().unwrap().port();
+        let client = TcpStream::connect(one.local_addr().unwrap()).unwrap();
+        assert!(at("self", to("127.0.0.1", port), false));
+        assert!(!at("self", to("127.0.0.2", port), false));
+        assert!(!at("self", to("127.0.0.1", port), true));
+        let ours = client.local_addr().unwrap();
+        assert!(!at("self", ours, false), "connected");
+        let any = TcpListener::bind("[::]:0").unwrap();
+        let port = any.local_addr().unwrap().port();
+        for ip in ["127.0.0.1", "127.9.9.9", "::1", "192.0.2.1"] {
+            assert!(at("self", to(ip, port), false), "{ip}");
+        }
+        let udp = UdpSocket::bind("[::1]:0").unwrap();
+        let port = udp.local_addr().unwrap().port();
+        assert!(at("self", to("::1", port), true));
+        assert!(!at("self", to("127.0.0.1", port), true));
+        assert!(!at("0", to("127.0.0.1", port), true), "no such process");
+    }
+}
