@@ -72,6 +72,32 @@ fn every_operation_on_every_kind_of_path() {
     );
 }
 
+/// A program with everything that is no single operation: descriptors, limits, modes, long chains, threads.
+#[test]
+fn a_program_sees_the_same() {
+    let run = || {
+        let out = std::process::Command::new("/usr/bin/python3")
+            .args(["-c", include_str!("fidelity/calls.py")])
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        text(&out.stdout)
+    };
+    let (_keep, dir) = scratch();
+    let expected = Setup::new(&dir).outside(run);
+    assert!(expected.lines().count() > 150, "{expected}");
+    let (_keep, other) = scratch();
+    let setup = Setup::new(&other).pattern("*.denied").pattern("deny/*/x");
+    let (got, denials) = setup.run(run);
+    for (got, expected) in got.lines().zip(expected.lines()) {
+        assert_eq!(got, expected);
+    }
+    assert_eq!(got.lines().count(), expected.lines().count());
+    assert_eq!(denials, []);
+    assert_eq!(tree(&other), tree(&dir));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
