@@ -29,6 +29,7 @@ mod quick;
 mod read_floor;
 mod resolve;
 mod rules;
+pub mod seatbelt;
 mod secrets;
 mod spellings;
 mod tree;

@@ -187,7 +187,7 @@ impl Names<'_> {
 }
 
 /// A pattern as written and, where the directory before its first wildcard is reached through links, where that leads (R25).
-fn spellings(ctx: Ctx<'_>, pattern: &PathPattern) -> Vec<PathPattern> {
+pub(super) fn spellings(ctx: Ctx<'_>, pattern: &PathPattern) -> Vec<PathPattern> {
     let mut out = vec![pattern.clone()];
     if let Some(dir) = pattern.fixed() {
         let real = ctx.walk(dir).real;
