@@ -113,7 +113,7 @@ complete -c ccbox -n "__fish_ccbox_using_subcommand explain" -l session -d 'Name
 complete -c ccbox -n "__fish_ccbox_using_subcommand explain" -l no-network -d 'No network: every connection is refused and reported'
 complete -c ccbox -n "__fish_ccbox_using_subcommand explain" -l json -d 'One JSON object'
 complete -c ccbox -n "__fish_ccbox_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c ccbox -n "__fish_ccbox_using_subcommand profile" -l format -d 'Which text' -r -f -a "seatbelt\t'The Seatbelt profile of macOS (not supported yet)'
+complete -c ccbox -n "__fish_ccbox_using_subcommand profile" -l format -d 'Which text' -r -f -a "seatbelt\t'The Seatbelt profile of macOS, on every system'
 bwrap\t'The arguments of bubblewrap, one a line, shell-quoted'"
 complete -c ccbox -n "__fish_ccbox_using_subcommand profile" -s f -l spec -d 'Spec file; `-` is standard input. Repeatable: arrays append, later scalars win' -r -F
 complete -c ccbox -n "__fish_ccbox_using_subcommand profile" -s p -l inline -d 'Inline spec (TOML)' -r

@@ -3,6 +3,7 @@
 pub mod builtin;
 pub mod bwrap;
 pub mod none;
+pub mod seatbelt;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

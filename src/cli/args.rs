@@ -209,7 +209,7 @@ pub struct ExplainArgs {
 /// Texts `ccbox profile` can print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ProfileFormat {
-    /// The Seatbelt profile of macOS (not supported yet)
+    /// The Seatbelt profile of macOS, on every system
     Seatbelt,
     /// The arguments of bubblewrap, one a line, shell-quoted
     Bwrap,

@@ -1,32 +1,49 @@
 //! `ccbox profile`: the backend's text only, on any platform.
 
+use std::path::Path;
+
 use super::args::{ProfileArgs, ProfileFormat};
 use super::context::{Extra, prepare};
 use super::engine::{self, Chosen};
 use super::render;
-use super::usage::UsageError;
 use super::{Ending, Fault, answer};
-use crate::host::HostFacts;
+use crate::backend::bwrap::PROXY_PORT;
+use crate::backend::seatbelt::{self, RunFacts};
 use crate::host::bwrap::PLACES;
+use crate::host::{HostFacts, RealFs};
+use crate::plan;
 use crate::spec::SpecSource;
 
-/// Prints the arguments of bubblewrap, whether it is installed or not.
+/// Tag, port and directory of a profile that is only shown: each run has its own (semantics 43).
+const EXAMPLE_TAG: &str = "ccbox-0000000000000000";
+const EXAMPLE_TMP: &str = "/private/var/folders/zz/ccbox/T/ccbox-0000000000000000";
+
+/// Prints the arguments of bubblewrap, whether it is installed or not, or the profile, whatever system this is.
 pub(super) fn profile(args: &ProfileArgs, specs: Vec<SpecSource>) -> Result<Ending, Fault> {
+    let command = if args.command.is_empty() {
+        vec!["true".into()]
+    } else {
+        args.command.clone()
+    };
+    let ready = prepare(
+        HostFacts::collect()?,
+        &args.policy,
+        specs,
+        &command,
+        Extra::default(),
+    )?;
     match args.format {
-        ProfileFormat::Seatbelt => Err(UsageError::not_yet("`--format seatbelt`").into()),
-        ProfileFormat::Bwrap => {
-            let command = if args.command.is_empty() {
-                vec!["true".into()]
-            } else {
-                args.command.clone()
+        ProfileFormat::Seatbelt => {
+            let policy = &ready.loaded.policy;
+            let rules =
+                plan::seatbelt::rules(policy, &ready.host, &RealFs, Path::new(EXAMPLE_TMP))?;
+            let run = RunFacts {
+                tag: EXAMPLE_TAG.to_owned(),
+                proxy_port: PROXY_PORT,
             };
-            let ready = prepare(
-                HostFacts::collect()?,
-                &args.policy,
-                specs,
-                &command,
-                Extra::default(),
-            )?;
+            answer(&seatbelt::render(&rules, &run)?)
+        }
+        ProfileFormat::Bwrap => {
             let program = PLACES.first().copied().unwrap_or("bwrap");
             let chosen = Chosen::Bwrap(program.into());
             engine::holds(&ready.plan, &chosen)?;

@@ -82,6 +82,18 @@ pub(super) fn repository_names(ctx: Ctx<'_>) -> impl Iterator<Item = &'static st
         .map(|r| r.name)
 }
 
+/// One of the first tier.
+pub(super) fn is_first(name: &str) -> bool {
+    rows().any(|r| r.tier == "first" && r.name == name)
+}
+
+/// Places in a git directory that are closed, the preset's with it.
+pub(super) fn git_names(preset: bool) -> impl Iterator<Item = &'static str> {
+    rows()
+        .filter(move |r| r.place == "gitdir" && (r.tier == "git" || preset))
+        .map(|r| r.name)
+}
+
 /// Names that would make the top of a writable root a bare repository.
 pub(super) const BARE: [&str; 3] = ["HEAD", "objects", "refs"];
 

@@ -30,6 +30,7 @@ mod read_floor;
 mod reads;
 mod resolve;
 mod rules;
+pub mod seatbelt;
 mod secrets;
 mod spellings;
 mod tree;

@@ -60,7 +60,7 @@ impl Plan {
 pub const MAX_FORWARDED: usize = 100;
 
 /// The network part of a plan.
-fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
+pub(super) fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
     let egress = EgressPolicy::new(&policy.net);
     let forwarded_ports = egress.forwarded_ports();
     if forwarded_ports.len() > MAX_FORWARDED {

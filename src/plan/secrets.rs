@@ -68,6 +68,27 @@ pub(super) fn collect(ctx: Ctx<'_>, grants: &[Grant]) -> Vec<Hide> {
     out
 }
 
+/// Rows of the home directory that name nothing yet, for an engine that decides by path (R25).
+pub(super) fn absent(ctx: Ctx<'_>, grants: &[Grant]) -> Vec<Hide> {
+    let lifted = |row: &Row, path: &Path| {
+        let mut runners = grants.iter().filter(|g| g.kind == GrantKind::Runner);
+        row.is("agent") && runners.any(|g| path.starts_with(g.path()))
+    };
+    rows()
+        .filter(|r| on(ctx, r) && r.path.starts_with("~/"))
+        .flat_map(|row| {
+            let paths = places(ctx, row.path, &[]).into_iter();
+            paths.map(move |path| (row.path, lifted(&row, &path), path))
+        })
+        .filter(|(_, lifted, path)| !lifted && !ctx.exists(path))
+        .map(|(row, _, path)| Hide {
+            walk: ctx.walk(&path),
+            named: Named::built_in("secrets", format!("secret \"{row}\"")),
+            liftable: true,
+        })
+        .collect()
+}
+
 /// The table row's groups against the policy.
 fn on(ctx: Ctx<'_>, row: &Row) -> bool {
     let fs = &ctx.policy.fs;

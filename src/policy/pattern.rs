@@ -4,6 +4,7 @@
 //! the common glob libraries differ in at least one of the three. `?` and a class stand for one byte.
 
 mod components;
+pub mod expression;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

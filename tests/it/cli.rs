@@ -54,10 +54,6 @@ fn mistakes_are_one_line_and_125() {
             &["allow", "--last"],
             &["`ccbox allow` is not supported yet"],
         ),
-        (
-            &["profile", "--format", "seatbelt"],
-            &["`--format seatbelt` is not supported yet"],
-        ),
         (&["man", "nothing"], &["no man page `nothing`"]),
     ];
     for (args, words) in table {

@@ -423,6 +423,13 @@ fn dry_run_prints_a_line_that_bash_runs_and_runs_nothing_itself() {
         "{}",
         profile.stdout
     );
+    // Of another system, and printed all the same.
+    let profile = b.call(&["profile", "--format", "seatbelt", "-f", "../spec.toml"]);
+    assert_eq!((profile.code, profile.stderr.as_str()), (0, ""));
+    let ws = format!("(subpath \"{}\")", b.ws().display());
+    for words in ["(version 1)\n(allow default)\n", "\"localhost:3128\"", &ws] {
+        assert!(profile.stdout.contains(words), "{}", profile.stdout);
+    }
 }
 
 #[test]
