@@ -15,7 +15,7 @@ pub(super) const TOOLS: &[Tool] = &[
     tool("truncate", "echo hello >a", "truncate -s 2 a; truncate -s 10K b; truncate -s +5 b; truncate -s 0 c; truncate -r a d; truncate -c -s 3 none"),
     tool("dd", "seq 1000 >in", "dd if=in of=out bs=7 count=20 status=none; dd if=in of=out bs=1 seek=50 conv=notrunc count=9 status=none; dd if=/dev/zero of=z bs=64k count=2 conv=fsync status=none
         dd if=in of=n oflag=nofollow,append conv=notrunc bs=100 count=1 status=none; dd of=excl conv=excl status=none </dev/null; dd of=excl conv=excl status=none </dev/null 2>/dev/null || echo exists"),
-    tool("cp -a", TREE, "cp -a t u; cp -al t h; cp -as \"$PWD/t\" s"),
+    tool("cp -a", TREE, "cp -a t u; cp -al t h; rm t/d/hard; cp -as \"$PWD/t\" s"),
     tool("cp -r", "mkdir -p t/d; seq 30 >t/a; echo b >t/d/b; ln -s a t/l", "cp -r t u; cp -rL t v; cp t/a t/d w 2>/dev/null || echo no; cp --parents t/d/b u; cp -p t/a pa; cp -n t/a u/a; cp -u t/a u/a; cp -b t/a u/a; cp --remove-destination t/a u/l; cp -f t/a pa; cp --sparse=always t/a sp; cp --reflink=auto t/a rl"),
     tool("mv", "mkdir -p a/b c; echo x >a/b/f; echo y >g", "mv a d; mv g d/b/; mv d/b/f d/b/F; mv -T c d/c; mv -b d/b/g d/b/F; touch n; mv -n n d/b/F; mv d/b d/c/; mv none x 2>/dev/null || echo none; mv d d/c 2>/dev/null || echo into itself"),
     tool("mv between file systems", TREE, "mv t \"$TMPDIR/u\"; [ ! -e t ]; mv \"$TMPDIR/u\" back; mkdir $TMPDIR/n; echo n >$TMPDIR/n/f; mv $TMPDIR/n/f f"),
