@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -92,49 +92,44 @@ fn what_another_run_moved_is_where_it_is_now() {
     assert!(!top.join("w/shut/deep/three").exists());
 }
 
-/// Two runs: one makes `x/deep/f`, the other moves `x` to `shut` and back. True if somebody saw `shut/deep/f`.
+/// Two runs: one makes `x/deep/f`, the other moves `x` to `shut` and back, each at least as often as `rounds` says. True if somebody saw
+/// `shut/deep/f`.
 fn seen(top: &Path, with: &Setup, rounds: usize, limit: Duration) -> bool {
     fs::create_dir_all(top.join("w/x/deep")).unwrap();
+    let done = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
     let over = Arc::new(AtomicBool::new(false));
-    let started = Instant::now();
-    let run = |act: fn() -> bool| {
-        let (setup, over) = (with.clone(), Arc::clone(&over));
+    let run = |number: usize, act: fn() -> bool| {
+        let (setup, done, over) = (with.clone(), Arc::clone(&done), Arc::clone(&over));
         std::thread::spawn(move || {
-            let stop = Arc::clone(&over);
-            let done = setup.run(move || {
-                let mut done = 0;
-                while done < rounds && !stop.load(Ordering::Relaxed) && started.elapsed() < limit {
-                    done += usize::from(act());
+            setup.run(move || {
+                while !over.load(Ordering::Relaxed) {
+                    done[number].fetch_add(usize::from(act()), Ordering::Relaxed);
                 }
-                done
-            });
-            over.store(true, Ordering::Relaxed);
-            done.0
+            })
         })
     };
-    let maker = run(|| {
+    let maker = run(0, || {
         let made = fs::write("x/deep/f", "evil").is_ok();
         let _ = fs::remove_file("x/deep/f");
         made
     });
-    let mover = run(|| {
+    let mover = run(1, || {
         let moved = fs::rename("x", "shut").is_ok();
         let _ = fs::rename("shut", "x");
         moved
     });
     let forbidden = top.join("w/shut/deep/f");
+    let started = Instant::now();
+    let count = |number: usize| done[number].load(Ordering::Relaxed);
     let mut seen = false;
-    while !over.load(Ordering::Relaxed) {
-        seen |= File::open(&forbidden).is_ok();
-        if seen {
-            over.store(true, Ordering::Relaxed);
-        }
+    while !seen && (count(0) < rounds || count(1) < rounds) && started.elapsed() < limit {
+        seen = File::open(&forbidden).is_ok();
     }
-    let (made, renamed) = (maker.join().unwrap(), mover.join().unwrap());
-    assert!(
-        seen || made > 0 && renamed > 0,
-        "{made} made, {renamed} moved"
-    );
+    over.store(true, Ordering::Relaxed);
+    maker.join().unwrap();
+    mover.join().unwrap();
+    let (made, gone) = (count(0), count(1));
+    assert!(seen || made > 0 && gone > 0, "{made} made, {gone} moved");
     seen
 }
 
