@@ -78,7 +78,12 @@ pub fn translate(error: &clap::Error, argv: &[OsString]) -> Understood {
         },
         ErrorKind::InvalidSubcommand => unknown_command(error, argv),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            UsageError::new("no command given", "ccbox run [OPTIONS] [--] CMD [ARG…]")
+            match argv.get(1).and_then(|word| word.to_str()) {
+                Some("caches") => {
+                    UsageError::new("nothing to do with the caches", "ccbox caches clear")
+                }
+                _ => UsageError::new("no command given", "ccbox run [OPTIONS] [--] CMD [ARG…]"),
+            }
         }
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => invalid_value(error, &arg()),
         ErrorKind::NoEquals | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {

@@ -235,7 +235,9 @@ fn rule_hint(rule: &NamedRule, on_host: &Path) -> Option<String> {
 
 /// What of a rule can be taken away.
 fn removal(words: &str, origin: &Origin) -> Option<String> {
-    if words.starts_with("protected_paths ") {
+    // What keeps the file that holds the rules has no line in it.
+    let own = origin.file.is_some() && origin.line.is_none();
+    if words.starts_with("protected_paths ") || own {
         return None;
     }
     let place = place(origin);

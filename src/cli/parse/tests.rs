@@ -182,7 +182,7 @@ fn every_option_reaches_its_place() {
 
 #[test]
 fn mistakes_are_one_line_with_the_next_step() {
-    let table: [(&[&str], &str, &str); 14] = [
+    let table: [(&[&str], &str, &str); 15] = [
         (
             &["run", "--quite", "--", "echo"],
             "unknown option `--quite`",
@@ -207,6 +207,11 @@ fn mistakes_are_one_line_with_the_next_step() {
             &[],
             "no command given",
             "ccbox run [OPTIONS] [--] CMD [ARG…]",
+        ),
+        (
+            &["caches"],
+            "nothing to do with the caches",
+            "ccbox caches clear",
         ),
         (
             &["run", "--mode", "chatt", "x"],

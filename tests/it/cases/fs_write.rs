@@ -179,6 +179,64 @@ X
     }
 }
 
+/// Whatever is tried on a protected file that exists, or on a file that is shown read-only in a writable directory, is refused with a
+/// line that names the rule; what it does outside is the control, and reading it is no attempt.
+#[test]
+fn every_attempt_on_a_read_only_file_is_reported() {
+    let ways = [
+        ("file-write-data", "echo e > F"),
+        ("file-write-data", "echo e >> ./F"),
+        (
+            "file-write-data",
+            "python3 -c \"import os; os.truncate(\\\"F\\\", 0)\"",
+        ),
+        ("file-write-data", "touch F"),
+        ("file-write-unlink", "rm -f F"),
+        ("file-write-unlink", "mv F other"),
+        ("file-write-mode", "chmod 777 F"),
+    ];
+    for c in cases() {
+        c.spec(
+            "protected_paths = [\"ws/prot\", \"ws/dir\"]",
+            "",
+            "[[bind_mounts]]\nhost_path = \"@T@/ws/shown\"\nread_only = true\n",
+        );
+        for (file, rule) in [
+            ("prot", "protected_paths"),
+            ("dir/f", "protected_paths"),
+            ("shown", "bind_mounts"),
+        ] {
+            for (action, way) in ways {
+                let way = way.replace('F', file);
+                let script = format!(
+                    "mkdir -p ws/dir; for f in prot dir/f shown; do echo KEEP > ws/$f; done
+                    $R sh -c 'cat < {file} > /dev/null; flock {file} true; {way}' || echo refused; ls -l ws/{file} | cut -c1-10; cat ws/{file}"
+                );
+                let control = c.control(&script);
+                assert!(!control.out.contains("refused"), "{way} {control:?}");
+                let done = c.steps(&script);
+                done.prints("refused\n-rw-r--r--\nKEEP\n").says(&[
+                    "denied",
+                    action,
+                    &format!("ws/{file} "),
+                    rule,
+                ]);
+                let lines = done
+                    .err
+                    .lines()
+                    .filter(|l| l.starts_with("ccbox: denied"))
+                    .count();
+                assert_eq!(lines, 1, "{way}: {}", done.err);
+            }
+        }
+        // The spec is protected as well, and no line of it says so.
+        let script = "$R sh -c 'echo e > ../spec.toml'; grep -c ^e$ spec.toml";
+        let done = c.steps(script);
+        done.prints("0\n").says(&["denied", "spec.toml "]);
+        assert!(!done.err.contains("hint: remove"), "{}", done.err);
+    }
+}
+
 /// FW-9: atomic saves work in a writable directory; on a single-file grant they fail, and a notice says why.
 #[test]
 fn atomic_saves_work_in_directories_and_single_files_say_why_not() {
