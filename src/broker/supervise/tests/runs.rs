@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -96,15 +96,25 @@ fn what_another_run_moved_is_where_it_is_now() {
 fn seen(top: &Path, with: &Setup, rounds: usize, limit: Duration) -> bool {
     fs::create_dir_all(top.join("w/x/deep")).unwrap();
     let over = Arc::new(AtomicBool::new(false));
+    // Who has got its way often enough goes on until the other has, too: one may start late.
+    let unfinished = Arc::new(AtomicUsize::new(2));
     let started = Instant::now();
     let run = |act: fn() -> bool| {
-        let (setup, over) = (with.clone(), Arc::clone(&over));
+        let (setup, over, unfinished) = (with.clone(), Arc::clone(&over), Arc::clone(&unfinished));
         std::thread::spawn(move || {
             let stop = Arc::clone(&over);
             let done = setup.run(move || {
                 let mut done = 0;
-                while done < rounds && !stop.load(Ordering::Relaxed) && started.elapsed() < limit {
-                    done += usize::from(act());
+                while !stop.load(Ordering::Relaxed)
+                    && unfinished.load(Ordering::Relaxed) > 0
+                    && started.elapsed() < limit
+                {
+                    if act() {
+                        done += 1;
+                        if done == rounds {
+                            unfinished.fetch_sub(1, Ordering::Relaxed);
+                        }
+                    }
                 }
                 done
             });
