@@ -14,6 +14,7 @@ mod lab;
 
 mod git_attacker;
 mod git_config;
+mod runs;
 
 use std::fs;
 use std::process::{Child, Command, Stdio};

@@ -16,15 +16,12 @@ use std::time::{Duration, Instant};
 use nix::sys::uio::{RemoteIoVec, process_vm_writev};
 use nix::unistd::Pid;
 
-use super::harness::{Setup, scratch};
+use super::harness::{Setup, rounds, scratch};
 use crate::sys::direct;
 
 const CWD: i32 = libc::AT_FDCWD;
-/// How many rounds each race has, unless the environment says.
-const ROUNDS: u32 = 300;
-const MORE: &str = "CCBOX_TEST_ROUNDS";
-/// [`ROUNDS`] take less than this on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A hundred rounds take less than this on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(7);
 
 fn c(path: &str) -> CString {
     CString::new(path).unwrap()
@@ -346,8 +343,8 @@ fn run(kind: &Kind, top: &Path, rounds: u32, limit: Duration) -> End {
 
 /// Every race against this many workers.
 fn lost_with(workers: usize) {
-    let rounds = std::env::var(MORE).map_or(ROUNDS, |more| more.parse().unwrap());
-    let limit = PATIENCE * rounds.div_ceil(ROUNDS);
+    let rounds = u32::try_from(rounds()).unwrap();
+    let limit = PATIENCE * rounds.div_ceil(100);
     let mut wrong = Vec::new();
     for (index, kind) in KINDS.iter().enumerate() {
         let (_keep, top) = prepare(kind);
