@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,12 +19,14 @@ unsafe impl Send for SharedCounter {}
 unsafe impl Sync for SharedCounter {}
 
 impl SharedCounter {
-    /// Maps the number of `file`, which is open for reading and writing; in a shorter file it is zero.
+    /// Maps the number of `file`, which is open for reading and writing; a shorter file becomes long enough. To be called by one process at a
+    /// time.
     ///
     /// Who makes the file shorter afterwards kills this process by SIGBUS at the next access.
     pub fn map(file: &File) -> io::Result<Self> {
         if file.metadata()?.len() < SIZE as u64 {
-            file.set_len(SIZE as u64)?;
+            // Written, not only made longer: a hole would need space when it is first touched, and a full disk would be a SIGBUS.
+            file.write_all_at(&[0; SIZE], 0)?;
         }
         // SAFETY: a new mapping of an open file, at an address of the kernel's choice.
         let at = unsafe {

@@ -9,7 +9,7 @@
 //! The lock is flock(2) on a file that its owner may only write (mode 0200) on a mount that is read-only inside: no command can open
 //! it, so none can hold up the others. The kernel lets go when ccbox dies.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -46,9 +46,15 @@ impl Lock {
     /// The lock of all runs that name this directory, and their common count of moves. The directory is made where it is missing.
     pub(super) fn of_all_runs(dir: &Path) -> io::Result<(Self, Epoch)> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        let meta = fs::symlink_metadata(dir)?;
+        if !meta.is_dir() || meta.uid() != geteuid().as_raw() {
+            return Err(io::Error::other("not a directory of the caller's"));
+        }
         let lock = own_file(dir, LOCK, OpenOptions::new().write(true), 0o200)?;
         let moves = own_file(dir, MOVES, OpenOptions::new().read(true).write(true), 0o600)?;
+        lock.lock()?;
         let moves = Epoch::Shared(SharedCounter::map(&moves)?);
+        lock.unlock()?;
         let runs = Some(Runs {
             file: lock,
             holders: Mutex::default(),

@@ -6,6 +6,8 @@
 
 mod connects;
 mod execs;
+mod faithful;
+mod hints;
 mod storm;
 
 use std::process::{Command, Stdio};
