@@ -24,6 +24,7 @@ pub(super) fn plan() -> Plan {
             mode: NetworkMode::Off,
             egress: EgressPolicy::new(&policy().net),
             forwarded_ports: Vec::new(),
+            transparent_ports: Vec::new(),
             hint_file: None,
         },
         env: Vec::new(),

@@ -113,6 +113,7 @@ impl Launch<'_> {
         let stood = Cell::new(false);
         let config = SessionConfig {
             net,
+            catch: caught_ports(&plan.network.transparent_ports, &listen),
             listen,
             early: self.early.take(),
             keep_fds: self.keep_fds.to_vec(),
@@ -180,6 +181,7 @@ impl Launch<'_> {
             egress: network.egress.clone(),
             listeners,
             forwards,
+            catch: doors.catch,
             token: None,
             hint_file: network.hint_file.clone(),
             identify: Some(doors.identify),
@@ -241,6 +243,13 @@ fn ports(forwarded: &[u16]) -> Vec<u16> {
     std::iter::once(proxy_port(forwarded))
         .chain(forwarded.iter().copied())
         .collect()
+}
+
+/// Ports on which connections without a proxy are caught: not those that something of the host is behind already.
+fn caught_ports(transparent: &[u16], listen: &[u16]) -> Vec<u16> {
+    let mut ports = transparent.to_vec();
+    ports.retain(|port| !listen.contains(port));
+    ports
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! Pieces of the host that must be readable whatever the view, and generated user database entries.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use super::context::Ctx;
 use super::paths::Walk;
+use super::resolve::transparent_ports;
 use super::tree::{Node, Shown, Tree};
 use crate::host::fs_view::Kind;
 use crate::policy::environment::{CA_DIR_VARS, CA_FILE_VARS};
@@ -20,6 +22,9 @@ const CA_BUNDLES: [&str; 9] = [
     "/etc/ssl/certs",
     "/var/lib/ca-certificates",
 ];
+
+/// No search list, also not one made of this machine's own domain: it would only make more questions.
+const RESOLV_CONF: &[u8] = b"nameserver 127.0.0.1\nsearch .\n";
 
 /// What is shown read-only where the view alone would not show it.
 pub(super) fn shows(ctx: Ctx<'_>) -> Vec<Walk> {
@@ -83,6 +88,50 @@ pub(super) fn user_database(ctx: Ctx<'_>, tree: &mut Tree) {
     }
 }
 
+/// Points the resolver at the sandbox' own name server, where connections without a proxy are caught.
+///
+/// Where the host has no such file, the C library asks 127.0.0.1 anyway (resolv.conf(5)).
+pub(super) fn resolver(ctx: Ctx<'_>, tree: &mut Tree) {
+    if transparent_ports(ctx.policy).is_empty() {
+        return;
+    }
+    let hosts = ctx.fs.read(Path::new("/etc/hosts"));
+    let files = [
+        ("/etc/resolv.conf", Some(RESOLV_CONF.to_vec())),
+        ("/etc/hosts", hosts.map(|text| loopback_lines(&text))),
+    ];
+    for (file, content) in files {
+        let file = ctx.walk(Path::new(file));
+        let shown = matches!(tree.shown(&file.real), Shown::Host { path: p, .. } if p == file.real);
+        if let Some(content) = content.filter(|_| shown && file.kind == Some(Kind::File)) {
+            tree.put(
+                &file.real,
+                Node::Data {
+                    content,
+                    mode: 0o644,
+                },
+            );
+        }
+    }
+}
+
+/// The lines of a hosts(5) file about loopback addresses. The addresses of the others lead nowhere inside; their names are asked of the
+/// name server, and ccbox finds them in the host's own file.
+fn loopback_lines(hosts: &[u8]) -> Vec<u8> {
+    hosts
+        .split_inclusive(|b| *b == b'\n')
+        .filter(|line| {
+            std::str::from_utf8(line)
+                .ok()
+                .and_then(|line| line.split_whitespace().next())
+                .and_then(|first| first.parse::<IpAddr>().ok())
+                .is_some_and(|ip| ip.is_loopback())
+        })
+        .flatten()
+        .copied()
+        .collect()
+}
+
 /// passwd(5), group(5): the third field is the id in both.
 fn has_id(content: &[u8], id: u32) -> bool {
     let id = id.to_string();
@@ -94,6 +143,13 @@ fn has_id(content: &[u8], id: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_loopback_stays_in_hosts() {
+        let hosts = b"# c\n127.0.0.1 localhost\n203.0.113.10 a.test\n  ::1\tip6-localhost\n\xff\n127.0.1.1 me";
+        let kept = b"127.0.0.1 localhost\n  ::1\tip6-localhost\n127.0.1.1 me";
+        assert_eq!(loopback_lines(hosts), kept);
+    }
 
     #[test]
     fn the_third_field_is_the_id() {

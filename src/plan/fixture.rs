@@ -93,6 +93,7 @@ pub(crate) fn dispatch() -> Policy {
             denied: Vec::new(),
             all_proxy: AllProxy::Http,
             allow_local_binding: false,
+            transparent_ports: Vec::new(),
             off_by: None,
             managed_only: None,
             hint_file: None,

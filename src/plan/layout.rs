@@ -72,6 +72,7 @@ pub(super) fn build(ctx: Ctx<'_>, rules: &Rules) -> Result<Layout, PlanError> {
         pin_ancestors(&mut tree);
     }
     etc_files::user_database(ctx, &mut tree);
+    etc_files::resolver(ctx, &mut tree);
     ways.extend(rules.shows.iter().cloned());
     ways.extend(
         rules

@@ -225,6 +225,8 @@ pub struct NetworkPlan {
     pub egress: EgressPolicy,
     /// Loopback host ports forwarded into the namespace (semantics 42).
     pub forwarded_ports: Vec<u16>,
+    /// Ports on which connections without a proxy are caught; empty is off.
+    pub transparent_ports: Vec<u16>,
     /// Where the hint of a refusal points.
     pub hint_file: Option<PathBuf>,
 }

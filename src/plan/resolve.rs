@@ -76,8 +76,17 @@ pub(super) fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
         mode: policy.net.mode,
         egress,
         forwarded_ports,
+        transparent_ports: transparent_ports(policy).to_vec(),
         hint_file: policy.net.hint_file.clone(),
     })
+}
+
+/// An open network is not the sandbox' own: nothing is caught there.
+pub(super) fn transparent_ports(policy: &Policy) -> &[u16] {
+    match policy.net.mode {
+        NetworkMode::Open => &[],
+        NetworkMode::Filtered | NetworkMode::Off => &policy.net.transparent_ports,
+    }
 }
 
 /// The file part of a plan.

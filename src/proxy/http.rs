@@ -36,10 +36,22 @@ struct Client {
     heads: Heads,
     peer: Option<SocketAddr>,
     kept: Mutex<Option<Upstream>>,
+    /// Of a caught connection: the one place it leads to.
+    caught: Option<Authority>,
 }
 
-/// Serves one connection to its end.
+/// Serves one connection to a proxy to its end.
 pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat>) {
+    serve_for(stream, shared, seat, None).await;
+}
+
+/// Serves one connection to its end; all of its requests are for `caught`, if that is said, whatever they name.
+pub(super) async fn serve_for(
+    stream: TcpStream,
+    shared: Arc<Shared>,
+    seat: Arc<Seat>,
+    caught: Option<Authority>,
+) {
     // Latency only.
     let _ = stream.set_nodelay(true);
     let limit = shared.limits.head;
@@ -51,6 +63,7 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat
         heads,
         peer,
         kept: Mutex::new(None),
+        caught,
     });
     let service = service_fn(move |request| {
         let client = Arc::clone(&client);
@@ -107,6 +120,9 @@ impl Client {
 
     /// Who asks, where to, and whether the first gate lets it through.
     fn admit(&self, request: &Request<Incoming>) -> Result<Authority, Refusal> {
+        if let Some(to) = &self.caught {
+            return self.admit_caught(request, to);
+        }
         if let Some(token) = &self.shared.token
             && !token.accepts_header(request.headers())
         {
@@ -116,6 +132,26 @@ impl Client {
         match self.shared.dialer.decide(&to) {
             Ok(_) => Ok(to),
             Err(denial) => Err(Refusal::Policy(to, denial)),
+        }
+    }
+
+    /// A request on a connection that leads to one host: what it names must be that host, or nothing.
+    fn admit_caught(
+        &self,
+        request: &Request<Incoming>,
+        to: &Authority,
+    ) -> Result<Authority, Refusal> {
+        let named = match request.uri().authority() {
+            None => None,
+            Some(_) => Some(target(request)?),
+        };
+        if request.method() == Method::CONNECT || named.is_some_and(|named| named != *to) {
+            let why = format!("this connection leads to {to} only");
+            return Err(Refusal::Malformed(why));
+        }
+        match self.shared.dialer.decide(to) {
+            Ok(_) => Ok(to.clone()),
+            Err(denial) => Err(Refusal::Policy(to.clone(), denial)),
         }
     }
 

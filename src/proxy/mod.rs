@@ -3,9 +3,11 @@
 //! [`ProxySet::start`] turns listening sockets and an [`EgressPolicy`] into a thread that serves them; dropping the set ends it.
 //! Every way to the outside passes `dial`, and `dial` asks the policy twice: about the name, then about each address.
 
+pub mod catch;
 mod client_hello;
 pub mod connect;
 mod dial;
+pub mod dns;
 mod forward;
 mod framing;
 mod head;
@@ -36,6 +38,7 @@ use tokio::time::timeout;
 use crate::policy::NetworkMode;
 use crate::policy::egress::EgressPolicy;
 use crate::report::Sink;
+use catch::{Catch, Names};
 use dial::{Dialer, Resolve, SystemResolver};
 use limits::Limits;
 use server::{Purpose, Shared};
@@ -59,6 +62,8 @@ pub struct ProxyConfig {
     pub listeners: Vec<TcpListener>,
     /// Forwarded loopback ports: a socket in the namespace and the host port behind it (semantics 42).
     pub forwards: Vec<(TcpListener, u16)>,
+    /// What catches connections that go around the proxies, where the namespace has that.
+    pub catch: Option<Catch>,
     /// Per-run token, where the namespace is not the boundary (macOS); `None` on Linux.
     pub token: Option<String>,
     /// File named in hints.
@@ -123,20 +128,42 @@ impl ProxySet {
             .iter()
             .map(TcpListener::local_addr)
             .collect::<io::Result<Vec<SocketAddr>>>()?;
-        let doors = {
+        let (names, dns, caught) = match config.catch {
+            Some(catch) => {
+                let ports = catch
+                    .ports
+                    .iter()
+                    .map(|l| Ok(l.local_addr()?.port()))
+                    .collect::<io::Result<Vec<_>>>()?;
+                let mut caught = vec![(catch.dns_tcp, Purpose::Names)];
+                caught.extend(catch.ports.into_iter().map(|l| (l, Purpose::Caught)));
+                let names = Names::new(catch.first, ports);
+                (Some(names), Some(catch.dns), caught)
+            }
+            None => (None, None, Vec::new()),
+        };
+        let (doors, dns) = {
             let _inside = runtime.enter();
             let proxies = config.listeners.into_iter().map(|l| (l, Purpose::Proxy));
             let forwards = config
                 .forwards
                 .into_iter()
                 .map(|(l, port)| (l, Purpose::Forward(port)));
-            proxies
+            let doors = proxies
                 .chain(forwards)
+                .chain(caught)
                 .map(|(listener, purpose)| {
                     listener.set_nonblocking(true)?;
                     Ok((tokio::net::TcpListener::from_std(listener)?, purpose))
                 })
-                .collect::<io::Result<Vec<_>>>()?
+                .collect::<io::Result<Vec<_>>>()?;
+            let dns = dns
+                .map(|socket| {
+                    socket.set_nonblocking(true)?;
+                    tokio::net::UdpSocket::from_std(socket)
+                })
+                .transpose()?;
+            (doors, dns)
         };
         let shared = Arc::new(Shared::new(
             Dialer::new(config.egress, resolver, listening, &limits),
@@ -145,6 +172,7 @@ impl ProxySet {
             config.hint_file,
             config.token.map(Token::new),
             limits,
+            names,
         ));
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new()
@@ -154,6 +182,9 @@ impl ProxySet {
                     let mut accepting = JoinSet::new();
                     for (listener, purpose) in doors {
                         accepting.spawn(server::accept(listener, purpose, Arc::clone(&shared)));
+                    }
+                    if let Some(socket) = dns {
+                        accepting.spawn(catch::name_server(socket, Arc::clone(&shared)));
                     }
                     // An error is a dropped sender, which means the same.
                     let _ = stopped.await;

@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
+use super::catch::{self, Names};
 use super::dial::Dialer;
 use super::limits::{Limits, SEATS, TURNED_AWAY};
 use super::refusal::{self, Refusal};
@@ -38,6 +39,8 @@ pub(super) struct Shared {
     pub(super) hint_file: Option<PathBuf>,
     pub(super) token: Option<Token>,
     pub(super) limits: Limits,
+    /// Of caught connections, where there are any.
+    pub(super) names: Option<Names>,
     seats: Arc<Semaphore>,
     doorway: Arc<Semaphore>,
     crowded: AtomicBool,
@@ -52,6 +55,7 @@ impl Shared {
         hint_file: Option<PathBuf>,
         token: Option<Token>,
         limits: Limits,
+        names: Option<Names>,
     ) -> Self {
         Self {
             dialer,
@@ -61,6 +65,7 @@ impl Shared {
             hint_file,
             token,
             limits,
+            names,
             seats: Arc::new(Semaphore::new(SEATS)),
             doorway: Arc::new(Semaphore::new(TURNED_AWAY)),
             crowded: AtomicBool::new(false),
@@ -178,6 +183,10 @@ pub(super) enum Purpose {
     Proxy,
     /// A loopback port of the host (semantics 42).
     Forward(u16),
+    /// Whatever goes to a name without a proxy.
+    Caught,
+    /// DNS.
+    Names,
 }
 
 /// Accepts for ever.
@@ -201,6 +210,8 @@ fn admit(stream: TcpStream, purpose: Purpose, shared: &Arc<Shared>) {
             match purpose {
                 Purpose::Proxy => greet(stream, shared, seat).await,
                 Purpose::Forward(port) => forward::serve(stream, port, &shared, &seat).await,
+                Purpose::Caught => catch::serve(stream, shared, seat).await,
+                Purpose::Names => catch::name_server_tcp(stream, &shared, &seat).await,
             }
         });
         return;
@@ -221,7 +232,7 @@ fn admit(stream: TcpStream, purpose: Purpose, shared: &Arc<Shared>) {
 
 /// What the first byte of a connection announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Protocol {
+pub(super) enum Protocol {
     Socks5,
     Http,
     /// An empty line where a request should be: answered with 400.
@@ -242,7 +253,7 @@ impl Protocol {
     }
 
     /// Waits for the first byte and leaves it where it is.
-    async fn detect(stream: &TcpStream, limit: Duration) -> Option<Self> {
+    pub(super) async fn detect(stream: &TcpStream, limit: Duration) -> Option<Self> {
         let mut first = [0];
         match timeout(limit, stream.peek(&mut first)).await {
             Ok(Ok(1)) => Some(Self::of(first[0])),

@@ -14,6 +14,7 @@ use crate::policy::host_rule::HostRule;
 use crate::policy::{AllProxy, Layer, NetworkPolicy, Origin, Ruled};
 use crate::report::Violation;
 
+mod catch;
 mod forms;
 mod limits;
 mod refusals;
@@ -96,6 +97,7 @@ pub(super) fn network(allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
             .collect(),
         all_proxy: AllProxy::Http,
         allow_local_binding: false,
+        transparent_ports: Vec::new(),
         off_by: None,
         managed_only: None,
         hint_file: None,
@@ -143,6 +145,7 @@ fn fixture_with(
         egress: EgressPolicy::new(policy),
         listeners: vec![listener],
         forwards: vec![],
+        catch: None,
         token: None,
         hint_file: None,
     };

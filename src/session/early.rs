@@ -35,6 +35,7 @@ pub struct Early {
 struct Orders<'a> {
     becomes: Cow<'a, Becomes>,
     listen: Cow<'a, [u16]>,
+    catch: Cow<'a, [u16]>,
     premounts: Cow<'a, [PreMount]>,
     inherit: Vec<RawFd>,
     /// Numbers of the descriptors in the packet, from the second on.
@@ -77,6 +78,7 @@ impl Early {
         let orders = Orders {
             becomes: Cow::Borrowed(&stage.becomes),
             listen: Cow::Borrowed(&stage.listen),
+            catch: Cow::Borrowed(&stage.catch),
             premounts: Cow::Borrowed(&stage.premounts),
             inherit: stage.inherit.clone(),
             numbers: passed.to_vec(),
@@ -139,6 +141,7 @@ fn wait_for_orders(control: &OwnedFd, ids: (u32, u32)) -> Result<Infallible, Set
         net,
         namespaced: true,
         listen: orders.listen,
+        catch: orders.catch,
         premounts: orders.premounts,
         inherit: orders.inherit,
         ids,

@@ -29,6 +29,7 @@ use crate::sys::{fds, prctl};
 pub(super) struct Launch<'a> {
     pub(super) net: NetSetup,
     pub(super) listen: &'a [u16],
+    pub(super) catch: &'a [u16],
     pub(super) inherited: &'a Inherited,
     pub(super) mask: SignalSet,
     pub(super) ignored: SignalSet,
@@ -134,6 +135,7 @@ fn engine(
         net: launch.net,
         namespaced: launch.net != NetSetup::Inner,
         listen: launch.listen.into(),
+        catch: launch.catch.into(),
         premounts: (&invocation.premounts).into(),
         inherit,
         ids: (getuid().as_raw(), getgid().as_raw()),

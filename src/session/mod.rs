@@ -1,6 +1,7 @@
 //! The live run: starts the engine, serves the proxies, relays signals, ends with the child.
 
 mod caller;
+mod caught;
 mod confine;
 pub mod covers;
 pub mod diagnose;
@@ -39,6 +40,7 @@ use crate::broker::plan::BrokerPlan;
 use crate::broker::supervise::Sink;
 use crate::exit::Failure;
 use crate::proxy::Identify;
+use crate::proxy::catch::Catch;
 use crate::sys;
 
 /// How the run ended.
@@ -108,6 +110,8 @@ impl std::fmt::Debug for BrokerSetup {
 pub struct Doors {
     /// In the order asked for.
     pub listeners: Vec<TcpListener>,
+    /// What catches connections without a proxy, if that was asked for and the pre-stage makes the network.
+    pub catch: Option<Catch>,
     /// Names the process behind a connection.
     pub identify: Arc<dyn Identify>,
 }
@@ -121,6 +125,8 @@ pub struct SessionConfig<'a> {
     pub net: NetSetup,
     /// Loopback ports to listen on inside (each on 127.0.0.1 and ::1), in order; listeners arrive as v4, v6, v4, v6, …
     pub listen: Vec<u16>,
+    /// Ports on which connections without a proxy are caught, with [`NetSetup::PreStage`]; none of `listen`.
+    pub catch: Vec<u16>,
     /// Descriptors above 2 that the child keeps (`--keep-fd`; the job server, LISTEN_FDS and named pipes are found by `fds::inherited`).
     pub keep_fds: Vec<i32>,
     /// Directories to create 0700 before anything starts.
@@ -208,6 +214,7 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
     let launch = Launch {
         net: config.net,
         listen: &config.listen,
+        catch: &config.catch,
         inherited: &inherited,
         mask: signals.mask,
         ignored: signals.ignored,

@@ -21,6 +21,7 @@ use nix::sched::CloneFlags;
 use nix::unistd::{getpid, getppid};
 use serde::{Deserialize, Serialize};
 
+use super::caught;
 use super::handover;
 use super::inner::{self, Scope};
 use super::keeper;
@@ -44,6 +45,8 @@ pub(super) struct PreStage<'a> {
     pub(super) namespaced: bool,
     /// Ports to listen on.
     pub(super) listen: Cow<'a, [u16]>,
+    /// Ports on which to catch connections without a proxy.
+    pub(super) catch: Cow<'a, [u16]>,
     /// Mounts to make.
     pub(super) premounts: Cow<'a, [PreMount]>,
     /// Descriptors the engine and the inner stage inherit.
@@ -151,6 +154,11 @@ impl PreStage<'_> {
     fn open_doors(&self, control: &OwnedFd) -> Result<(), SetupFailure> {
         if self.net != NetSetup::PreStage {
             return Ok(());
+        }
+        if !self.catch.is_empty() {
+            let sockets = caught::sockets(&self.catch)?;
+            wire::say_with(control, &Report::Caught, &sockets)
+                .map_err(|e| Step::Lifeline.failed(&e, ""))?;
         }
         let listeners = inner::listeners(&self.listen)?;
         wire::say_with(control, &Report::Listeners, &listeners)

@@ -18,6 +18,8 @@ const MAX_OBJECT: usize = 4096;
 /// From inside to ccbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Report {
+    /// What catches connections without a proxy there: the name server's two sockets, then the listeners.
+    Caught,
     /// The listeners of the child's network namespace, attached as descriptors.
     Listeners,
     /// The device of the covers' file system, attached as a descriptor; to be served from now on.

@@ -62,6 +62,7 @@ pub(super) struct NetKeys {
     pub(super) baseline: Scalar<bool>,
     pub(super) all_proxy: Scalar<AllProxy>,
     pub(super) allow_local_binding: Scalar<bool>,
+    pub(super) transparent_ports: Scalar<Vec<u16>>,
     pub(super) upstream: Scalar<UpstreamProxy>,
     pub(super) allowed: Vec<Ruled<HostRule>>,
     pub(super) denied: Vec<Ruled<HostRule>>,

@@ -70,7 +70,6 @@ pub(super) fn network(net: &Table<'_>) -> Result<(), SpecError> {
             refuse(net, key, None, false);
         }
     }
-    transparent_ports(net)?;
     if let Some(node) = net.get("tls_terminate") {
         if !node.get_ref().is_table() {
             return Err(reader.wrong_type("network.tls_terminate", "a table", node));
@@ -80,32 +79,12 @@ pub(super) fn network(net: &Table<'_>) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// The default is accepted; another list is refused until connections are caught without a proxy variable.
-fn transparent_ports(net: &Table<'_>) -> Result<(), SpecError> {
-    let Some(node) = net.entry("transparent_ports") else {
-        return Ok(());
-    };
-    let mut ports = Vec::new();
-    for item in net.items("transparent_ports", "ports")? {
-        let DeValue::Integer(number) = item.get_ref() else {
-            return Err(net
-                .reader
-                .wrong_entry("network.transparent_ports", "a port", item));
-        };
-        // What does not fit is as wrong as port 0.
-        let port =
-            u64::from_str_radix(&number.as_str().replace('_', ""), number.radix()).unwrap_or(0);
-        check_port(net.reader, "transparent_ports", item, port)?;
-        ports.push(port);
-    }
-    if ports != [22, 80, 443] {
-        net.reader
-            .later("`network.transparent_ports`", node, None, false);
-    }
-    Ok(())
-}
-
-fn check_port(reader: &Reader<'_>, key: &str, node: &Node<'_>, port: u64) -> Result<(), SpecError> {
+pub(super) fn check_port(
+    reader: &Reader<'_>,
+    key: &str,
+    node: &Node<'_>,
+    port: u64,
+) -> Result<(), SpecError> {
     if (1..=65535).contains(&port) {
         return Ok(());
     }

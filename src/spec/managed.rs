@@ -86,6 +86,7 @@ pub(super) fn apply(keys: Keys, policy: &mut Policy) {
         said,
     );
     set(&mut net.all_proxy, keys.net.all_proxy);
+    set(&mut net.transparent_ports, keys.net.transparent_ports);
     set(&mut policy.upstream, keys.net.upstream);
     net.allowed.extend(keys.net.allowed);
     net.denied.extend(keys.net.denied);

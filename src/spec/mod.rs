@@ -12,6 +12,7 @@ mod managed;
 mod merge;
 mod notices;
 mod params;
+mod ports;
 mod profile;
 mod reader;
 mod schema;

@@ -9,6 +9,7 @@ use super::SpecError;
 use super::dots;
 use super::keys::{BuiltinKeys, EnvKeys, FsKeys, Keys, MacosKeys, ManagedKeys, NetKeys, Scalar};
 use super::later;
+use super::ports;
 use super::profile;
 use super::reader::{Node, Reader, Table};
 use super::source::shown;
@@ -215,6 +216,7 @@ fn network(top: &Table<'_>) -> Result<NetKeys, SpecError> {
         &[("http", AllProxy::Http), ("socks", AllProxy::Socks)],
     )?;
     keys.upstream = upstream(&net)?;
+    keys.transparent_ports = ports::transparent(&net)?;
     later::network(&net)?;
     Ok(keys)
 }

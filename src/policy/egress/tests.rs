@@ -52,6 +52,7 @@ fn net(mode: NetworkMode, allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
             .collect(),
         all_proxy: AllProxy::Http,
         allow_local_binding: false,
+        transparent_ports: Vec::new(),
         off_by: None,
         managed_only: None,
         hint_file: None,

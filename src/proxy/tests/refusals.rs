@@ -380,6 +380,7 @@ fn an_open_policy_is_not_served() {
         egress: EgressPolicy::new(&policy),
         listeners: vec![],
         forwards: vec![],
+        catch: None,
         token: None,
         hint_file: None,
     };

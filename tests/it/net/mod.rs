@@ -8,6 +8,7 @@
 )]
 
 mod allow;
+mod caught;
 mod connector;
 mod isolation;
 mod names;

@@ -1,0 +1,53 @@
+//! `network.transparent_ports`: on which ports connections without a proxy are caught.
+
+use toml::de::DeValue;
+
+use super::SpecError;
+use super::keys::Scalar;
+use super::later::check_port;
+use super::reader::Table;
+
+const KEY: &str = "transparent_ports";
+/// Above, a command binds ports of its own, and what catches would take them from it.
+const FIRST_FREE: u16 = 1024;
+/// The sandbox' own name server.
+const DNS: u16 = 53;
+/// Their sockets travel in one packet.
+const MAX_PORTS: usize = 200;
+
+/// Reads the list; duplicates count once.
+pub(super) fn transparent(net: &Table<'_>) -> Result<Scalar<Vec<u16>>, SpecError> {
+    let Some(node) = net.get(KEY) else {
+        return Ok(None);
+    };
+    let mut ports: Vec<u16> = Vec::new();
+    for item in net.items(KEY, "ports")? {
+        let DeValue::Integer(number) = item.get_ref() else {
+            return Err(net
+                .reader
+                .wrong_entry("network.transparent_ports", "a port", item));
+        };
+        // What does not fit is as wrong as port 0.
+        let number =
+            u64::from_str_radix(&number.as_str().replace('_', ""), number.radix()).unwrap_or(0);
+        check_port(net.reader, KEY, item, number)?;
+        let port = u16::try_from(number).unwrap_or(0);
+        if port >= FIRST_FREE || port == DNS {
+            let message = format!("`network.{KEY}` cannot take port {port}");
+            let why = if port == DNS {
+                "the sandbox' own name server listens there"
+            } else {
+                "only ports below 1024 can be caught; the others are the command's own"
+            };
+            return Err(net.reader.error(item.span(), message).with_hint(why));
+        }
+        if !ports.contains(&port) {
+            ports.push(port);
+        }
+    }
+    if ports.len() > MAX_PORTS {
+        let message = format!("`network.{KEY}` takes at most {MAX_PORTS} ports");
+        return Err(net.reader.error(node.span(), message));
+    }
+    Ok(Some(net.reader.ruled(node, ports)))
+}
