@@ -19,12 +19,17 @@ unsafe impl Send for SharedCounter {}
 unsafe impl Sync for SharedCounter {}
 
 impl SharedCounter {
+    /// The file holds a number already.
+    pub fn has_room(file: &File) -> io::Result<bool> {
+        Ok(file.metadata()?.len() >= SIZE as u64)
+    }
+
     /// Maps the number of `file`, which is open for reading and writing; a shorter file becomes long enough. To be called by one process at a
     /// time.
     ///
     /// Who makes the file shorter afterwards kills this process by SIGBUS at the next access.
     pub fn map(file: &File) -> io::Result<Self> {
-        if file.metadata()?.len() < SIZE as u64 {
+        if !Self::has_room(file)? {
             // Written, not only made longer: a hole would need space when it is first touched, and a full disk would be a SIGBUS.
             file.write_all_at(&[0; SIZE], 0)?;
         }

@@ -52,9 +52,15 @@ impl Lock {
         }
         let lock = own_file(dir, LOCK, OpenOptions::new().write(true), 0o200)?;
         let moves = own_file(dir, MOVES, OpenOptions::new().read(true).write(true), 0o600)?;
-        lock.lock()?;
-        let moves = Epoch::Shared(SharedCounter::map(&moves)?);
-        lock.unlock()?;
+        let moves = if SharedCounter::has_room(&moves)? {
+            SharedCounter::map(&moves)?
+        } else {
+            lock.lock()?;
+            let moves = SharedCounter::map(&moves)?;
+            lock.unlock()?;
+            moves
+        };
+        let moves = Epoch::Shared(moves);
         let runs = Some(Runs {
             file: lock,
             holders: Mutex::default(),

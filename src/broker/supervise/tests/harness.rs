@@ -188,6 +188,8 @@ fn alone(setup: &Setup) {
     task::own_umask().unwrap();
     task::set_umask(0o022);
     prctl::drop_capabilities(prctl::Left::Nothing).unwrap();
+    // A program executed as uid 0 would get them back.
+    prctl::no_new_privileges().unwrap();
     std::env::set_current_dir(&setup.plan.trees[0].guest).unwrap();
 }
 

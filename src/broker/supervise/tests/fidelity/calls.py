@@ -110,7 +110,7 @@ for call in ("os.open('closed/n', CREATE)", "os.unlink('closed/f')", "os.rename(
 os.chmod('shut', 0o700)
 
 # Other people's files, and file systems that take nothing.
-for path in ('/etc/passwd', '/usr/bin/env', '/proc/version', '/proc/self/none', '/sys/none', '/dev/none/x'):
+for path in ('/proc/version', '/proc/self/none', '/sys/none', '/dev/none/x'):
     t(f'open {path}', lambda: os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW) > 0 or 'opened')
 t('link to another file system', lambda: os.link('/proc/self/status', 'linked'))
 t('moved from another file system', lambda: os.rename('/proc/version', 'version'))
@@ -128,6 +128,8 @@ t('no descriptor left', lambda: os.open('limit', CREATE))
 t('nor for an old file', lambda: os.open('end', os.O_WRONLY))
 t('mkdir', lambda: os.mkdir('limit-d'))
 for fd in full: os.close(fd)
+# The broker has made the file before it is found that the program has no number for it (ADR 7).
+if os.path.lexists('limit'): os.unlink('limit')
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 signal.signal(signal.SIGXFSZ, lambda *a: print('SIGXFSZ'))
 old = resource.getrlimit(resource.RLIMIT_FSIZE)
