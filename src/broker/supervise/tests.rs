@@ -6,6 +6,7 @@ mod details;
 mod fidelity;
 mod harness;
 mod kept;
+mod paths;
 mod races;
 mod runs;
 mod storm;
