@@ -105,10 +105,11 @@ pub(super) fn tree(dir: &Path) -> Vec<String> {
 }
 
 fn walk(dir: &Path, rel: &str, found: &mut Vec<String>) {
-    let mut names: Vec<_> = fs::read_dir(dir)
-        .unwrap()
-        .map(|e| e.unwrap().file_name())
-        .collect();
+    let Ok(entries) = fs::read_dir(dir) else {
+        found.push(format!("{rel} cannot be read"));
+        return;
+    };
+    let mut names: Vec<_> = entries.map(|e| e.unwrap().file_name()).collect();
     names.sort();
     for name in names {
         let path = dir.join(&name);
