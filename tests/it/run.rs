@@ -340,6 +340,14 @@ fn nothing_is_sandboxed_twice() {
     nested(&["--no-network", "echo", "x"]).expect_own_failure(125, &["--no-network"]);
     nested(&["no-such-cmd-xyz"]).expect_own_failure(127, &["no-such-cmd-xyz"]);
     nested(&["sh", "-c", "exit 9"]).expect(9, "", "");
+    // Questions are answered for what stands there, under the outer sandbox too.
+    let asked = |args: &[&str]| b.call(&[&["run", "--", CCBOX], args].concat());
+    asked(&["check", "write", "/etc/x"]).expect(1, "denied: no entry makes it writable\n", "");
+    let told = asked(&["explain", "--", "true"]);
+    assert!(
+        told.stdout.starts_with("inside a ccbox sandbox: "),
+        "{told:?}"
+    );
 }
 
 #[test]

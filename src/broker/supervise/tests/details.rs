@@ -13,6 +13,7 @@ use nix::errno::Errno;
 use nix::fcntl::FcntlArg;
 
 use super::harness::{Setup, scratch, short};
+use crate::sys::at::How;
 use crate::sys::{direct, task};
 
 const CWD: i32 = libc::AT_FDCWD;
@@ -275,6 +276,18 @@ fn bad_pointers_and_descriptors_are_the_kernels_errors() {
         }
         assert_eq!(direct::open_how_sized(c"x", 32, 1), Errno::E2BIG);
         assert_eq!(direct::open_how_sized(c"nothing", 32, 0), Errno::ENOENT);
+        // openat2 for a descriptor that cannot be handed over: as on a kernel without the call, so that callers take openat.
+        let path_only = |name| {
+            let how = How {
+                flags: u64::from(libc::O_PATH.cast_unsigned()),
+                mode: 0,
+                resolve: libc::RESOLVE_NO_SYMLINKS,
+            };
+            direct::open_how(libc::AT_FDCWD, name, how).unwrap_err()
+        };
+        assert_eq!(path_only(c"."), Errno::ENOSYS);
+        assert_eq!(path_only(c"/"), Errno::ENOSYS);
+        assert_eq!(path_only(c"nothing"), Errno::ENOENT);
         // A string that ends where its page does.
         assert_eq!(direct::at_the_end_of_a_page(c"edge", flags), Ok(()));
         assert_eq!(fs::metadata("edge").unwrap().mode() & 0o777, 0o600);
