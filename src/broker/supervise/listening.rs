@@ -5,39 +5,64 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// TCP_LISTEN of include/net/tcp_states.h; a UDP socket that is not connected is TCP_CLOSE.
 const LISTENS: &str = "0A";
 const BOUND: &str = "07";
 
-/// Which families have a route to anywhere but the loopback.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Where a network namespace leads to beside the loopback. Where connections are caught that is one range, and no way to anywhere else.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Routes {
-    v4: bool,
+    /// First address and length of the prefix.
+    v4: Vec<(Ipv4Addr, u32)>,
     v6: bool,
 }
+
+/// Any address.
+const ANY: (Ipv4Addr, u32) = (Ipv4Addr::UNSPECIFIED, 0);
 
 impl Routes {
     /// Those of a thread's network namespace. What cannot be read may be there.
     pub(super) fn of(tid: i32) -> Self {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/{tid}/net/{name}"));
         Self {
-            v4: read("fib_trie").map_or(true, |text| routes_v4(&text)),
+            v4: read("fib_trie").map_or_else(|_| vec![ANY], |text| routes_v4(&text)),
             // Without IPv6 there is no table, and no route.
             v6: read("ipv6_route").is_ok_and(|text| routes_v6(&text)),
         }
     }
 
-    pub(super) fn lead_to(self, to: SocketAddr) -> bool {
-        if to.is_ipv4() { self.v4 } else { self.v6 }
+    pub(super) fn lead_to(&self, to: SocketAddr) -> bool {
+        match to.ip() {
+            IpAddr::V4(ip) => self.v4.iter().any(|&route| holds(route, ip)),
+            IpAddr::V6(_) => self.v6,
+        }
     }
 }
 
-/// `|-- 127.0.0.1`: a leaf of the tree of routes.
-fn routes_v4(table: &str) -> bool {
-    let leaves = table.lines().filter_map(|l| l.trim().strip_prefix("|-- "));
-    leaves.into_iter().any(|leaf| !leaf.starts_with("127."))
+fn holds((first, length): (Ipv4Addr, u32), ip: Ipv4Addr) -> bool {
+    let behind = 32u32.saturating_sub(length);
+    let prefix = |ip: Ipv4Addr| ip.to_bits().checked_shr(behind).unwrap_or(0);
+    prefix(first) == prefix(ip)
+}
+
+/// `|-- 198.18.0.0`, a leaf of the tree of routes, and below it a line for each length: `/15 host LOCAL`. What is not understood may lead
+/// anywhere.
+fn routes_v4(table: &str) -> Vec<(Ipv4Addr, u32)> {
+    let mut out = Vec::new();
+    let mut leaf = Ipv4Addr::LOCALHOST;
+    for line in table.lines().map(str::trim) {
+        if let Some(address) = line.strip_prefix("|-- ") {
+            leaf = address.parse().unwrap_or(Ipv4Addr::UNSPECIFIED);
+        } else if let Some(rest) = line.strip_prefix('/')
+            && !leaf.is_loopback()
+        {
+            let length = rest.split_ascii_whitespace().next();
+            out.push((leaf, length.and_then(|l| l.parse().ok()).unwrap_or(0)));
+        }
+    }
+    out
 }
 
 /// Destination first, flags last but one. RTF_REJECT (linux/route.h) is no route.
@@ -130,10 +155,42 @@ mod tests {
         // As a new network namespace of Linux 6.18 has them once `lo` is up.
         let v4 = "Main:\n  +-- 0.0.0.0/0 2 0 2\n     +-- 127.0.0.0/8 2 0 2\n        +-- 127.0.0.0/31 1 0 0\n           |-- 127.0.0.0\n\
                   \x20             /8 host LOCAL\n           |-- 127.0.0.1\n              /32 host LOCAL\n        |-- 127.255.255.255\n";
-        assert!(!routes_v4(v4));
-        assert!(routes_v4(&format!(
-            "{v4}     |-- 0.0.0.0\n        /0 host LOCAL\n"
-        )));
+        assert_eq!(routes_v4(v4), []);
+        // The way that caught connections take leads to nobody else.
+        let leads = |table: &str, to: &str| {
+            let routes = Routes {
+                v4: routes_v4(&format!("{v4}{table}")),
+                v6: false,
+            };
+            routes.lead_to(SocketAddr::new(to.parse().unwrap(), 443))
+        };
+        let caught = "     |-- 198.18.0.0\n        /15 host LOCAL\n";
+        for (table, to, expected) in [
+            ("", "198.18.0.1", false),
+            (caught, "198.18.0.1", true),
+            (caught, "198.19.255.255", true),
+            (caught, "198.20.0.0", false),
+            (caught, "192.0.2.1", false),
+            (caught, "2001:db8::1", false),
+            (
+                "     |-- 0.0.0.0\n        /0 host LOCAL\n",
+                "192.0.2.1",
+                true,
+            ),
+            (
+                "     |-- 192.0.2.1\n        /32 link UNICAST\n",
+                "192.0.2.1",
+                true,
+            ),
+            (
+                "     |-- 192.0.2.1\n        /32 link UNICAST\n",
+                "192.0.2.2",
+                false,
+            ),
+            ("     |-- what\n        /x\n", "192.0.2.1", true),
+        ] {
+            assert_eq!(leads(table, to), expected, "{table} {to}");
+        }
         let own = "00000000000000000000000000000001 80 00000000000000000000000000000000 00 \
                    00000000000000000000000000000000 00000000 00000002 00000000 80200001       lo\n";
         let none = "00000000000000000000000000000000 00 00000000000000000000000000000000 00 \

@@ -28,6 +28,8 @@ fn programs_without_a_proxy_reach_what_is_allowed() {
         assert!(!out.stdout.contains("f=0"), "{out}");
         assert_eq!(out.stdout.matches("ORIGIN allowed").count(), 4, "{out}");
         out.names_denied("denied.test:443");
+        // What no name led to is not caught, and told as everywhere.
+        out.names_denied("203.0.113.10:80");
         assert!(
             !lab.hits().iter().any(|h| h.contains("denied")),
             "{:?}",
