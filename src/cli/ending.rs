@@ -1,6 +1,7 @@
 //! Outcome → exit code, event, line (R61, semantics 25, 30).
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -97,9 +98,17 @@ impl Failure for NotStarted {
                 "the command can write `{path}`, and `exec.deny_writable` keeps it from being executed; exec_grant_roots = [\"{path}\"] opens it"
             ));
         }
-        let path = self.outside.as_ref()?.display();
+        let path = self.outside.as_ref()?;
+        // Of a program found on PATH the directory, where the programs it calls are: cargo needs rustc.
+        let shown = if self.name.as_bytes().contains(&b'/') {
+            path
+        } else {
+            path.parent()?
+        };
         Some(format!(
-            "`{path}` is on this host: either it is not visible inside (`--ro {path}`), or its interpreter is not"
+            "`{}` is on this host: either it is not visible inside (`--ro {}`, and what else it needs), or its interpreter is not",
+            path.display(),
+            shown.display()
         ))
     }
 }

@@ -118,7 +118,13 @@ impl Writes {
             plan::check::Change::Remove { rule, origin } => removal(rule, origin),
             plan::check::Change::Grant { path, shown_by } => {
                 // An entry is made, removed or replaced in its directory; only what is changed in place can be granted alone.
-                let alone = matches!(asked, "write" | "truncate" | "chmod" | "metadata");
+                let there_already = shown_by.is_none() && RealFs.kind(path).is_some();
+                // A directory that is not shown: whoever makes it wants to find it (`mkdir -p`).
+                if there_already && asked == "mkdir" {
+                    return Some(format!("[filesystem] allow_read = [{}]", entry(path)?));
+                }
+                let alone = matches!(asked, "write" | "truncate" | "chmod" | "metadata")
+                    || there_already && asked == "create";
                 let there = if alone { path } else { path.parent()? };
                 if let Some(shown) = shown_by
                     && (shown.moved || shown.path.starts_with(there))

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::paths::rest;
-use super::{BookRule, Effect, Mount, Plan, judge, place};
+use super::{BookRule, Effect, Mount, Plan, judge, mandatory, place};
 use crate::host::FsView;
 use crate::policy::{Layer, Origin, View};
 
@@ -124,10 +124,7 @@ pub fn write(plan: &Plan, fs: &dyn FsView, path: &Path) -> Answer {
     }
     match stand(&plan.mounts, path) {
         Stand::Host { rw: true } => by_name(plan, fs, path),
-        Stand::Host { rw: false } => never(plan, path)
-            .map(|r| answer(r, false))
-            .or_else(|| read_only(plan, path))
-            .unwrap_or_else(|| words(false, "no entry makes it writable")),
+        Stand::Host { rw: false } => never(plan, path).map_or_else(|| shown(plan, path), closed),
         Stand::Cache => words(true, "private cache: the host's own files stay unchanged"),
         Stand::Private => words(true, "private directory: gone after the run"),
         Stand::Frame => words(false, "not part of the view, and no entry shows it"),
@@ -241,7 +238,7 @@ pub fn write_change(plan: &Plan, path: &Path) -> Option<Change> {
             origin: rule.origin.clone(),
         });
     }
-    if plan.fs_disabled || plan.mode.is_read_only() {
+    if plan.fs_disabled || plan.mode.is_read_only() || mandatory::named(&shown).is_some() {
         return None;
     }
     let moved = shown != path;
@@ -332,6 +329,29 @@ fn holds(plan: &Plan, path: &Path) -> bool {
 /// The deepest rule with one of the effects that covers `path`; of equals the strongest, which the book lists first.
 fn by_rule(plan: &Plan, path: &Path, allowed: bool, effects: &[Effect]) -> Option<Answer> {
     deepest(&plan.rules.rules, path, effects).map(|r| answer(r, allowed))
+}
+
+/// What is only shown. A grant for a mandatory name is an error, and one for its directory closes it again (semantics 7).
+fn shown(plan: &Plan, path: &Path) -> Answer {
+    let mut out =
+        read_only(plan, path).unwrap_or_else(|| words(false, "no entry makes it writable"));
+    if let Some(name) = mandatory::named(path) {
+        out.rule = format!(
+            "{}; no grant would: mandatory \"{name}\" (built-in mandatory)",
+            out.rule
+        );
+    }
+    out
+}
+
+/// What is never writable; ccbox's own rules are lifted by no entry.
+fn closed(rule: &BookRule) -> Answer {
+    let mut out = answer(rule, false);
+    if matches!(rule.origin.layer, Layer::BuiltIn(_)) {
+        let place = place(&rule.origin);
+        out.rule = format!("{} ({place}, no entry lifts it)", rule.rule);
+    }
+    out
 }
 
 fn answer(rule: &BookRule, allowed: bool) -> Answer {

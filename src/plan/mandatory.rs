@@ -321,6 +321,11 @@ pub(super) fn at_or_below(ctx: Ctx<'_>, path: &Path) -> Option<String> {
     if path.starts_with(&home) && !in_cache() {
         return Some(home.display().to_string());
     }
+    named(path)
+}
+
+/// The row that names `path` or what it lies below, wherever that is.
+pub(super) fn named(path: &Path) -> Option<String> {
     let names = rows().filter_map(|r| match (r.tier, r.place) {
         ("first", "tree") => Some(PathBuf::from(r.name)),
         ("git", _) => Some(Path::new(".git").join(r.name)),

@@ -205,6 +205,19 @@ const CASES: &[Case] = &[
         "echo x > \"$HOME/new\"",
         "make it outside, then [filesystem] allow_write = [\"@T@/home/new\"]",
     ),
+    // What is there outside and not shown.
+    case(
+        WS,
+        &[],
+        "echo x > \"$HOME/notes\"",
+        "[filesystem] allow_write = [\"@T@/home/notes\"]",
+    ),
+    case(
+        WS,
+        &[],
+        "mkdir -p \"$HOME/tools\"",
+        "[filesystem] allow_read = [\"@T@/home/tools\"]",
+    ),
     // Reads.
     case(
         "[filesystem]\ndeny_read = [\"other/file\"]\n[[bind_mounts]]\nhost_path = \"@T@\"\n",
@@ -238,7 +251,14 @@ fn set_up(spec: &str) -> Box {
     let b = Box::new().spec(spec);
     let at = |name: &str| b.path().join(name);
     std::fs::create_dir_all(at("other/dir")).unwrap();
-    for name in ["ws/file", "ws/old.pem", "other/file", "home/.netrc"] {
+    std::fs::create_dir_all(at("home/tools")).unwrap();
+    for name in [
+        "ws/file",
+        "ws/old.pem",
+        "other/file",
+        "home/.netrc",
+        "home/notes",
+    ] {
         std::fs::write(at(name), "text\n").unwrap();
     }
     std::fs::write(at("ws/tool"), "#!/bin/sh\n").unwrap();
@@ -350,6 +370,8 @@ fn what_cannot_be_lifted_gives_no_line() {
             "no entry lifts them",
         ),
         (WS, "mkdir objects", "no entry lifts it"),
+        // Granting it would be refused.
+        (ALL, "echo x > ../other/.bashrc", "mandatory \".bashrc\""),
         (
             "protected_paths = [\"ws/file\"]\n[[bind_mounts]]\nhost_path = \"@T@/ws\"\n",
             "echo x > file",
