@@ -48,7 +48,7 @@ pub(super) fn check(args: &CheckArgs, specs: Vec<SpecSource>) -> Result<Ending, 
 fn host_answer(ready: &Prepared, target: &[u8]) -> Result<Answer, UsageError> {
     let asked = Authority::parse(target, Some(DEFAULT_PORT)).map_err(|e| UsageError {
         message: format!("`{}`: {e}", String::from_utf8_lossy(target)),
-        hint: Some("HOST, HOST:PORT, [IPv6] or [IPv6]:PORT".to_owned()),
+        hint: Some("HOST, HOST:PORT, [IPv6] or [IPv6]:PORT, without a scheme or a path".to_owned()),
     })?;
     Ok(
         match ready.plan.network.egress.decide(&asked.host, asked.port) {

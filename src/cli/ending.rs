@@ -98,7 +98,12 @@ impl Failure for NotStarted {
                 "the command can write `{path}`, and `exec.deny_writable` keeps it from being executed; exec_grant_roots = [\"{path}\"] opens it"
             ));
         }
-        let path = self.outside.as_ref()?;
+        let Some(path) = self.outside.as_ref() else {
+            let words = self.errno == libc::ENOENT && self.name.as_bytes().contains(&b' ');
+            return words.then(|| {
+                "this is one word and no shell reads it: leave out the quotes around it, or write `sh -c` before it".to_owned()
+            });
+        };
         // Of a program found on PATH the directory, where the programs it calls are: cargo needs rustc.
         let shown = if self.name.as_bytes().contains(&b'/') {
             path
@@ -142,5 +147,10 @@ mod tests {
             "cannot run `no-such`: No such file or directory"
         );
         assert_eq!(failed(libc::ENOENT).hint(), None);
+        let line = NotStarted {
+            name: "make test".into(),
+            ..failed(libc::ENOENT)
+        };
+        assert!(line.hint().unwrap().contains("`sh -c`"));
     }
 }

@@ -118,6 +118,9 @@ impl Writes {
             plan::check::Change::Remove { rule, origin } => removal(rule, origin),
             plan::check::Change::Grant { path, shown_by } => {
                 // An entry is made, removed or replaced in its directory; only what is changed in place can be granted alone.
+                if path.starts_with(self.home.join(plan::AGENT_HOME_NAME)) {
+                    return None;
+                }
                 let there_already = shown_by.is_none() && RealFs.kind(path).is_some();
                 // A directory that is not shown: whoever makes it wants to find it (`mkdir -p`).
                 if there_already && asked == "mkdir" {

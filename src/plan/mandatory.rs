@@ -15,6 +15,9 @@ use crate::host::fs_view::Kind;
 const TABLE: &str = include_str!("../policy/data/mandatory.txt");
 const AGENT_HOME: &str = include_str!("../policy/data/agent_home.txt");
 
+/// The agent's directory in the home directory, of which most is never writable.
+pub const AGENT_HOME_NAME: &str = ".claude";
+
 /// How deep `modules/*/modules/*` of submodules is followed.
 const MODULE_DEPTH: usize = 4;
 
@@ -270,7 +273,7 @@ fn git_dir(ctx: Ctx<'_>, git: &Path, levels: usize, out: &mut Mandatory) {
 fn agent_home_path(ctx: Ctx<'_>) -> PathBuf {
     let path = ctx
         .path_var("CLAUDE_CONFIG_DIR")
-        .unwrap_or_else(|| ctx.host.home_real.join(".claude"));
+        .unwrap_or_else(|| ctx.host.home_real.join(AGENT_HOME_NAME));
     ctx.walk(&path).real
 }
 

@@ -56,6 +56,7 @@ pub use caches::CacheUse;
 pub use check::hiding;
 pub use grants::is_system;
 pub use judge::{BARE_REPOSITORY, SHORT_NAME, git_words};
+pub use mandatory::AGENT_HOME_NAME;
 pub use paths::real_path;
 pub use read_floor::ReadFloor;
 pub use rules::place;

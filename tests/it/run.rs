@@ -474,6 +474,7 @@ fn check_answers_with_a_rule_and_a_code() {
     }
     check(&["host", "a b"]).expect_own_failure(125, &["`a b`"]);
     check(&["host", "a:99999"]).expect_own_failure(125, &["a:99999"]);
+    check(&["host", "https://a/"]).expect_own_failure(125, &["without a scheme"]);
 }
 
 #[test]

@@ -298,6 +298,9 @@ fn wide_directories_are_not_granted_for_one_entry() {
     );
     for (action, path) in [
         ("unlink", "/home/me/x"),
+        // Grants there are refused.
+        ("mkdir", "/home/me/.claude"),
+        ("create", "/home/me/.claude/settings.json"),
         ("create", "/home/x"),
         ("create", "/x"),
         ("create", "/usr/x"),
