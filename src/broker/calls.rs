@@ -3,7 +3,8 @@
 //! A call is here for one of five reasons, and in no other is a program slowed down:
 //!
 //! * it makes, removes, moves or opens for writing something that has a name, so the broker does it instead;
-//! * it changes the mode of an existing object, which Landlock does not govern;
+//! * it changes the mode of an existing object, which Landlock does not govern: also as an access control list, which is an extended
+//!   attribute;
 //! * it changes what later paths and modes mean (working directory, umask), so the supervisor must hear of it;
 //! * it fails where another process still holds a file open for writing, so the supervisor first lets go of what it handed out;
 //! * it names somebody to talk to, who cannot be reached from inside: that is told, and nothing decided ([`Trap::is_network`]).
@@ -11,12 +12,12 @@
 //! Where names decide what may be read ([`READS`]), every open traps that gives more than a place.
 //!
 //! What is not here and need not be: reads of what is open, `stat`, `ftruncate`, `fallocate`, `write` (the descriptor was opened through the
-//! broker), `bind` (Unix sockets are refused by number until they are decided by path), ownership, times and extended attributes
-//! (read-only mounts hold those of protected files that exist).
+//! broker), `bind` (Unix sockets are refused by number until they are decided by path), ownership and times (read-only mounts hold those
+//! of protected files that exist).
 //!
 //! The filter is transport only. A call it misses ends in the Landlock floor, so a trap may be answered with "continue" where the
 //! floor decides the same, and **never** where it does not: truncation and modes are not the floor's (ADR 4), and openat2(2) has
-//! its flags in memory the child can change after they were looked at.
+//! its flags, setxattr(2) the attribute's name in memory the child can change after they were looked at.
 //!
 //! Numbers are from arch/x86/entry/syscalls/syscall_64.tbl and scripts/syscall.tbl (asm-generic) of Linux 6.18. Constants are
 //! spelled out because the tables of both architectures are built on every host.
@@ -51,6 +52,14 @@ pub enum Call {
     Fchmod,
     Fchmodat,
     Fchmodat2,
+    Setxattr,
+    Lsetxattr,
+    Fsetxattr,
+    Setxattrat,
+    Removexattr,
+    Lremovexattr,
+    Fremovexattr,
+    Removexattrat,
     Umask,
     Chdir,
     Fchdir,
@@ -269,6 +278,15 @@ pub const TRAPS: &[Trap] = &[
     both(Call::Fchmod, "fchmod", 91, 52, ALWAYS),
     both(Call::Fchmodat, "fchmodat", 268, 53, ALWAYS),
     both(Call::Fchmodat2, "fchmodat2", 452, 452, ALWAYS),
+    // An access control list is a mode, and comes as an extended attribute (acl(5)).
+    both(Call::Setxattr, "setxattr", 188, 5, ALWAYS),
+    both(Call::Lsetxattr, "lsetxattr", 189, 6, ALWAYS),
+    both(Call::Fsetxattr, "fsetxattr", 190, 7, ALWAYS),
+    both(Call::Setxattrat, "setxattrat", 463, 463, ALWAYS),
+    both(Call::Removexattr, "removexattr", 197, 14, ALWAYS),
+    both(Call::Lremovexattr, "lremovexattr", 198, 15, ALWAYS),
+    both(Call::Fremovexattr, "fremovexattr", 199, 16, ALWAYS),
+    both(Call::Removexattrat, "removexattrat", 466, 466, ALWAYS),
     // What later calls mean.
     both(Call::Umask, "umask", 95, 166, ALWAYS),
     both(Call::Chdir, "chdir", 80, 49, ALWAYS),

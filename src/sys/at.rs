@@ -342,6 +342,35 @@ pub fn change_mode(object: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
     }
 }
 
+/// setxattr(2) on the object of a descriptor, which may be of `O_PATH`: all checks of the call are made on the object.
+pub fn set_attribute(
+    object: BorrowedFd<'_>,
+    name: &CStr,
+    value: &[u8],
+    flags: i32,
+) -> Result<(), Errno> {
+    let path = own_name(object);
+    // SAFETY: setxattr reads two NUL-terminated strings and as many bytes of the value as it is long; all outlive the call.
+    let r = unsafe {
+        libc::setxattr(
+            path.as_ptr(),
+            name.as_ptr(),
+            value.as_ptr().cast(),
+            value.len(),
+            flags,
+        )
+    };
+    Errno::result(r).map(drop)
+}
+
+/// removexattr(2) on the object of a descriptor, which may be of `O_PATH`.
+pub fn remove_attribute(object: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+    let path = own_name(object);
+    // SAFETY: removexattr reads two NUL-terminated strings, which outlive the call.
+    let r = unsafe { libc::removexattr(path.as_ptr(), name.as_ptr()) };
+    Errno::result(r).map(drop)
+}
+
 /// truncate(2) on the object of a descriptor, which may be of `O_PATH`: all checks of the call are made on the object.
 pub fn truncate(object: BorrowedFd<'_>, length: i64) -> Result<(), Errno> {
     let name = own_name(object);

@@ -10,6 +10,7 @@
 )]
 
 mod abstract_sockets;
+mod access_lists;
 mod ancestor_rename;
 mod chroot;
 #[cfg(target_arch = "x86_64")]

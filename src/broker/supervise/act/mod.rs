@@ -4,6 +4,7 @@
 //! directory and a name; find the area. Not covered: the kernel goes on and the floor decides, where the floor governs it. Covered: take
 //! the lock, find the path the directory has now, decide, act on the descriptor, and answer with the kernel's own errno.
 
+mod attribute;
 mod connect;
 mod exec;
 mod how;
@@ -19,6 +20,8 @@ mod state;
 use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
+
+use attribute::Of;
 
 use super::caller::Caller;
 use super::denial::Denied;
@@ -119,7 +122,15 @@ impl<'b> Turn<'b> {
             | Call::Chmod
             | Call::Fchmod
             | Call::Fchmodat
-            | Call::Fchmodat2 => false,
+            | Call::Fchmodat2
+            | Call::Setxattr
+            | Call::Lsetxattr
+            | Call::Fsetxattr
+            | Call::Setxattrat
+            | Call::Removexattr
+            | Call::Lremovexattr
+            | Call::Fremovexattr
+            | Call::Removexattrat => false,
             Call::Creat
             | Call::Mkdir
             | Call::Mkdirat
@@ -188,6 +199,14 @@ impl<'b> Turn<'b> {
             Call::Fchmodat => self.chmod(self.int(0), self.arg(1), self.int(2), 0),
             Call::Fchmodat2 => self.chmod(self.int(0), self.arg(1), self.int(2), self.int(3)),
             Call::Fchmod => self.fchmod(self.int(0), self.int(1)),
+            Call::Setxattr => self.set_attribute(Of::Path { follow: true }),
+            Call::Lsetxattr => self.set_attribute(Of::Path { follow: false }),
+            Call::Fsetxattr => self.set_attribute(Of::Descriptor),
+            Call::Removexattr => self.remove_attribute(Of::Path { follow: true }),
+            Call::Lremovexattr => self.remove_attribute(Of::Path { follow: false }),
+            Call::Fremovexattr => self.remove_attribute(Of::Descriptor),
+            // Linux 6.13. Who uses them falls back on the older calls.
+            Call::Setxattrat | Call::Removexattrat => Err(Errno::ENOSYS.into()),
             Call::Umask => Ok(self.changes_umask()),
             Call::Chdir | Call::Fchdir => Ok(self.goes_elsewhere()),
             Call::Clone | Call::Unshare => Ok(self.splits_or_shares()),

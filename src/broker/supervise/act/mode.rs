@@ -87,7 +87,7 @@ impl Turn<'_> {
         })
     }
 
-    fn change(
+    pub(super) fn change(
         &self,
         change: &Change<'_>,
         act: &dyn Fn() -> Result<(), Errno>,
@@ -202,10 +202,10 @@ impl Turn<'_> {
 }
 
 /// A change of one object.
-struct Change<'a> {
-    what: &'static str,
-    action: Action,
-    needs: Needs,
-    object: &'a OwnedFd,
-    look: &'a Look,
+pub(super) struct Change<'a> {
+    pub(super) what: &'static str,
+    pub(super) action: Action,
+    pub(super) needs: Needs,
+    pub(super) object: &'a OwnedFd,
+    pub(super) look: &'a Look,
 }
