@@ -78,8 +78,40 @@ impl ReadPlan {
     #[must_use]
     pub fn denies(&self, inside: &[u8]) -> Option<usize> {
         let host = self.host(Path::new(OsStr::from_bytes(inside)))?;
-        let raw = components(&host);
         let shown = self.shown.iter().any(|s| host.starts_with(s));
+        self.spelled(&host, |path, rules| {
+            self.rules.iter().position(|rule| {
+                !(shown && rule.names.is_pattern()) && rule.names.covers(path, &host, rules)
+            })
+        })
+    }
+
+    /// The first rule that is about the object under its old name and not under its new one: who moves or links it there may read it.
+    #[must_use]
+    pub fn loses(&self, old: &[u8], new: &[u8]) -> Option<usize> {
+        self.denies(old).filter(|_| self.denies(new).is_none())
+    }
+
+    /// Something below a directory may lose its rule when the directory moves within the mount at `top`: a rule is about a path that leads
+    /// through it. What names a thing wherever it is, as `*.pem` does, says the same afterwards.
+    #[must_use]
+    pub fn leads_through(&self, inside: &[u8], top: &[u8]) -> bool {
+        let path = |bytes| self.host(Path::new(OsStr::from_bytes(bytes)));
+        let (Some(host), Some(top)) = (path(inside), path(top)) else {
+            return false;
+        };
+        let depth = components(&top).len();
+        let found = self.spelled(&host, |path, rules| {
+            let names = self.rules.iter().map(|rule| &rule.names);
+            let mut through = names.map(|names| names.leads_through(path, depth, rules));
+            through.any(|through| through).then_some(())
+        });
+        found.is_some()
+    }
+
+    /// The first answer for one of the readings that file systems give a path.
+    fn spelled<T>(&self, host: &Path, ask: impl Fn(&[&[u8]], NameRules) -> Option<T>) -> Option<T> {
+        let raw = components(host);
         let windows = self.windows.then_some(NameRules::Windows);
         std::iter::once(NameRules::Unix)
             .chain(windows)
@@ -87,9 +119,7 @@ impl ReadPlan {
                 let folded: Vec<Vec<u8>> =
                     raw.iter().map(|c| fold(c, rules).into_owned()).collect();
                 let path: Vec<&[u8]> = folded.iter().map(Vec::as_slice).collect();
-                self.rules.iter().position(|rule| {
-                    !(shown && rule.names.is_pattern()) && rule.names.covers(&path, &host, rules)
-                })
+                ask(&path, rules)
             })
     }
 }
@@ -114,6 +144,17 @@ impl Hidden {
             }
             Self::Pattern(matcher) => (1..=folded.len())
                 .any(|depth| folded.get(..depth).is_some_and(|head| matcher.names(head))),
+        }
+    }
+
+    fn leads_through(&self, folded: &[&[u8]], top: usize, rules: NameRules) -> bool {
+        match self {
+            Self::Path { path, .. } => {
+                let path = components(path);
+                path.len() > folded.len()
+                    && path.iter().zip(folded).all(|(a, b)| *fold(a, rules) == **b)
+            }
+            Self::Pattern(matcher) => matcher.starts_at(folded, top),
         }
     }
 }
@@ -207,6 +248,42 @@ mod tests {
             for path in free {
                 assert_eq!(plan.denies(path.as_bytes()), None, "{entry} {path}");
             }
+        }
+    }
+
+    #[test]
+    fn a_move_must_not_lose_a_rule() {
+        for (entry, old, new, loses) in [
+            ("*.pem", "/w/a.pem", "/w/a.txt", true),
+            ("*.pem", "/w/a.pem", "/w/b.PEM", false),
+            ("*.pem", "/w/a.txt", "/w/a.pem", false),
+            ("*.pem", "/w/a.pem", "/tmp/a.pem", true),
+            ("s/*", "/w/s/a", "/w/t/a", true),
+            ("s/*", "/w/s/a", "/w/t/s/b", false),
+            ("~/work/hid", "/w/hid/a", "/w/a", true),
+        ] {
+            let found = plan(&[entry]).loses(old.as_bytes(), new.as_bytes());
+            assert_eq!(found.is_some(), loses, "{entry} {old} {new}");
+        }
+        for (entry, dir, through) in [
+            ("*.pem", "/w/a", false),
+            ("s/*", "/w/s", true),
+            ("s/*", "/w/s/t", false),
+            ("s/*", "/w/S", true),
+            ("a/s/*", "/w/a", true),
+            ("a/s/*", "/w/a/s", true),
+            ("a/s/*", "/w/s", false),
+            ("~/work/a/*.key", "/w/a", true),
+            ("~/work/a/*.key", "/w/b", false),
+            // All that the mount shows is below, wherever it moves.
+            ("~/work/**/*.key", "/w/a", false),
+            ("~/work/a/**/*.key", "/w/a/b", true),
+            ("~/work/hid/in", "/w/hid", true),
+            ("~/work/hid", "/w/hid", false),
+            ("a/s/*", "/tmp/a", false),
+        ] {
+            let found = plan(&[entry]).leads_through(dir.as_bytes(), b"/w");
+            assert_eq!(found, through, "{entry} {dir}");
         }
     }
 

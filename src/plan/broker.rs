@@ -4,7 +4,7 @@
 //! |---|---|
 //! | writable directory of the host, and each file system mounted inside it | a tree: every write there is decided by name |
 //! | writable single file of the host | exempt: it is a root of its own, and the name of a root is not judged (semantics 1) |
-//! | private cache, directory of ccbox's state | a tree where only the git preset holds: the host can see it, and a `.git` file in a work tree could lead there |
+//! | private cache, directory of ccbox's state | a tree where only the git preset holds: the host can see it, and a `.git` file in a work tree could lead there; and what patterns of `deny_read` name keeps its name |
 //! | private directories in memory, /dev, /proc | exempt: they carry no name rules (semantics 10) |
 //! | one of those that holds a tree | served: a Landlock rule there would open the tree as well (P0) |
 //!
@@ -54,7 +54,8 @@ pub(super) fn plan(
     if trees.is_empty() && !reads::wanted(ctx) {
         return Ok(None);
     }
-    if ctx.policy.fs.protect_git {
+    // A private cache shows files of the host: what names decide about must not be given another one there.
+    if ctx.policy.fs.protect_git || reads::has_patterns(ctx) {
         trees.extend(caches(shape));
         trees.sort_by(|a, b| a.guest.cmp(&b.guest));
     }

@@ -292,6 +292,12 @@ impl Dir {
         &self.raw
     }
 
+    /// It lies in a private cache ([`Root::git_only`]).
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        self.git_only
+    }
+
     pub(super) fn same(&self, other: &Self) -> bool {
         self.raw == other.raw
     }

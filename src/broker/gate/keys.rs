@@ -34,8 +34,8 @@ use value::Value::{Bool, BoolOr, Is, OneOf};
 /// Where the git directory whose file is judged lies, or unknown.
 ///
 /// Only `core.worktree` needs it: git writes that key into the configuration of a submodule, and the value must lead from
-/// `…/.git/modules/NAME` to a place inside a covered root and outside of every `.git`. It need not be the same root: the
-/// submodules of a linked work tree have their git directories in the `.git` of the main one.
+/// `…/.git/modules/NAME` to a place below the directory around that `.git` and outside of every `.git`. The submodules of a linked work
+/// tree have their git directories in the `.git` of the main one, so theirs may lead to any covered root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place<'a> {
     /// Components of the git directory's absolute path.

@@ -14,7 +14,7 @@ use super::areas::{Area, Kind as AreaKind, On};
 use super::caller::Caller;
 use super::denial::Denied;
 use super::memory::Fd;
-use super::{Broker, Cause, Stop, place};
+use super::{Broker, Cause, Stop, place, subtree};
 use crate::broker::action::{Action, Kind};
 use crate::broker::decide::{Dir, Reason, Target, Verdict, decide};
 use crate::broker::git_paths::Gate;
@@ -339,6 +339,49 @@ impl Broker {
             Passed::Act => Ok(()),
             Passed::Done | Passed::Give(_) | Passed::Stage(..) => Err(Errno::EACCES.into()),
         }
+    }
+
+    /// In a private cache no rule is about names, but it shows the host's files: what may not be read there by its name must not be moved or
+    /// linked to one that may. To be called inside the exclusive lock. In other trees the rules say so themselves.
+    pub(super) fn stays_hidden(
+        &self,
+        from: (&Site, &CStr),
+        to: (&Site, &CStr),
+        action: &'static str,
+    ) -> Result<(), Stop> {
+        let Some(reads) = self.reads.as_ref().filter(|r| r.decides) else {
+            return Ok(());
+        };
+        let (site, name) = from;
+        let Some((tree, dir)) = site.tree() else {
+            return Ok(());
+        };
+        let top = self.trees.get(*tree).map(|tree| tree.guest.as_slice());
+        let Some(top) = top.filter(|_| dir.is_private()) else {
+            return Ok(());
+        };
+        let old = place::join(site.guest(), name.to_bytes());
+        let new = place::join(to.0.guest(), to.1.to_bytes());
+        let refused = reads.loses(&old, &new).map(Cause::Hidden).or_else(|| {
+            let below = |path: &[u8], rel: &[&[u8]]| place::join(path, &rel.join(&b'/'));
+            let rules = subtree::Rules {
+                refuses: &|rel, _| {
+                    let lost = reads.loses(&below(&old, rel), &below(&new, rel));
+                    lost.map(Cause::Hidden)
+                },
+                may_hide: &|_| true,
+            };
+            let through = reads.leads_through(&old, top);
+            through.then(|| rules.walk(&site.fd, name)).flatten()
+        });
+        refused.map_or(Ok(()), |cause| {
+            Err(Stop::Denied(Box::new(Denied {
+                action,
+                guest: old,
+                cause,
+                anyway: false,
+            })))
+        })
     }
 
     /// As [`Self::denied`], where the line is about another name than the one the kernel would have asked about.

@@ -7,6 +7,7 @@ use nix::errno::Errno;
 
 use super::judge::{cause, kind};
 use super::{Cause, place};
+use crate::broker::action::Kind;
 use crate::broker::decide::{RuleSet, Target, entry_may_move, may_hide};
 use crate::sys::at::{self, How};
 
@@ -23,24 +24,42 @@ pub(super) fn refused(
     dir: &OwnedFd,
     name: &CStr,
 ) -> Option<Cause> {
-    let mut walk = Walk {
-        set,
-        from,
-        to,
-        path: Vec::new(),
-        left: MOST,
+    let rules = Rules {
+        refuses: &|rel, kind| entry_may_move(set, from, to, rel, kind).map(cause),
+        may_hide: &|rel| may_hide(set, from, to, rel),
     };
-    // Only directories have entries.
-    if !at::look(dir.as_fd(), name).is_ok_and(|look| look.is(libc::S_IFDIR)) {
-        return None;
+    rules.walk(dir, name)
+}
+
+/// Why an entry, by its path below the directory and its kind, may not move along.
+type Refuses<'a> = dyn Fn(&[&[u8]], Kind) -> Option<Cause> + 'a;
+
+/// What is asked about the entries of a directory.
+pub(super) struct Rules<'a> {
+    /// About each of them.
+    pub(super) refuses: &'a Refuses<'a>,
+    /// Below this directory something could be refused, so that one that cannot be read may not move along.
+    pub(super) may_hide: &'a dyn Fn(&[&[u8]]) -> bool,
+}
+
+impl Rules<'_> {
+    /// The first refusal of what lies below `name` in `dir`.
+    pub(super) fn walk(&self, dir: &OwnedFd, name: &CStr) -> Option<Cause> {
+        // Only directories have entries.
+        if !at::look(dir.as_fd(), name).is_ok_and(|look| look.is(libc::S_IFDIR)) {
+            return None;
+        }
+        let mut walk = Walk {
+            rules: self,
+            path: Vec::new(),
+            left: MOST,
+        };
+        walk.entries(dir, name)
     }
-    walk.entries(dir, name)
 }
 
 struct Walk<'a> {
-    set: &'a RuleSet,
-    from: &'a Target<'a>,
-    to: &'a Target<'a>,
+    rules: &'a Rules<'a>,
     path: Vec<CString>,
     left: usize,
 }
@@ -49,7 +68,7 @@ impl Walk<'_> {
     /// What cannot be read may hold something that may not move along.
     fn may_hide(&self) -> bool {
         let rel: Vec<&[u8]> = self.path.iter().map(|c| c.to_bytes()).collect();
-        may_hide(self.set, self.from, self.to, &rel)
+        (self.rules.may_hide)(&rel)
     }
 
     fn entries(&mut self, above: &OwnedFd, name: &CStr) -> Option<Cause> {
@@ -90,9 +109,9 @@ impl Walk<'_> {
             };
             self.path.push(name.to_owned());
             let rel: Vec<&[u8]> = self.path.iter().map(|c| c.to_bytes()).collect();
-            let refused = entry_may_move(self.set, self.from, self.to, &rel, kind(Some(&look)));
-            if let Some(reason) = refused {
-                return Some(cause(reason));
+            let refused = (self.rules.refuses)(&rel, kind(Some(&look)));
+            if refused.is_some() {
+                return refused;
             }
             if look.is(libc::S_IFDIR)
                 && let Some(cause) = self.entries(&dir, name)

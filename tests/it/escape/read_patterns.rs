@@ -463,3 +463,92 @@ fn what_is_not_shown_is_told_on_request() {
         assert!(text.lines().any(|l| l == hint), "{text}");
     }
 }
+
+/// A private cache shows the host's files under names that are the command's to change: no other name, and none that is gone, leads to
+/// what a pattern names there. The control is the same cache without the pattern.
+#[test]
+fn a_private_cache_gives_what_a_pattern_names_no_other_name() {
+    const SCRIPT: &str = r"
+os.chdir(os.environ['HOME'] + '/.npm')
+def tell(name, act):
+    try: print(name, repr(act()))
+    except OSError as e: print(name, e.errno)
+def content(path):
+    with open(path) as f: return f.read()
+def gone():
+    held = os.open('gone.key', os.O_PATH); os.unlink('gone.key')
+    return content('/proc/self/fd/%d' % held)
+def linked(flags, *source): 
+    result, e = call(265, *source, -100, b'linked', flags)
+    if e: raise OSError(e, '')
+    return content('linked'), os.unlink('linked')
+def exchanged():
+    open('plain', 'w').close()
+    result, e = call(316, -100, b'c.key', -100, b'plain', 2)
+    if e: raise OSError(e, '')
+    return content('plain')
+tell('renamed', lambda: os.rename('a.key', 'a') or content('a'))
+tell('linked', lambda: os.link('b.key', 'b') or content('b'))
+held = os.open('b.key', os.O_PATH)
+tell('linked by descriptor', lambda: linked(0x1000, held, b''))
+tell('linked by its name', lambda: linked(0x400, -100, b'/proc/self/fd/%d' % held))
+tell('exchanged', exchanged)
+tell('gone', gone)
+tell('out', lambda: os.rename('conf/secrets/x', 'x') or content('x'))
+# A directory of the host's does not move in an overlay, but one of the command's own does.
+os.makedirs('own/conf/secrets'); open('own/conf/secrets/y', 'w').write('OWN')
+tell('directory', lambda: os.rename('own/conf', 'own/other') or content('own/other/secrets/y'))
+tell('same', lambda: os.rename('own', 'own2') or os.listdir('own2'))
+tell('free', lambda: os.rename('free', 'free2') or content('free2'))
+";
+    for caller in callers() {
+        let run = |patterns: &str| {
+            let site = Site::in_the_open(caller);
+            for name in ["home/.npm", "home/.npm/conf", "home/.npm/conf/secrets"] {
+                fs::create_dir_all(site.path(name)).unwrap();
+                site.give(&site.path(name));
+            }
+            for name in ["a.key", "b.key", "c.key", "gone.key", "conf/secrets/x"] {
+                site.file(&format!("home/.npm/{name}"), "SECRET\n");
+            }
+            site.file("home/.npm/free", "FREE\n");
+            // A name outside of everything shown keeps the file from being gone for good.
+            fs::hard_link(site.path("home/.npm/gone.key"), site.path("hidden/gone")).unwrap();
+            let t = site.dir.path().to_str().unwrap();
+            let spec = format!(
+                "profile = \"dev\"\nnetwork_enabled = false\n[[bind_mounts]]\nhost_path = \"{t}/ws\"\n[filesystem]\nview = \"host\"\ndeny_read = [\"{t}/hidden\"{patterns}]\n"
+            );
+            site.file("spec.toml", &spec);
+            let inside = ran(site.inside(&python(SCRIPT)));
+            assert_eq!(site.read("home/.npm/a.key"), "SECRET\n");
+            inside.stdout
+        };
+        let (control, held) = (run(""), run(", \"*.key\", \"conf/secr*/*\""));
+        for way in [
+            "renamed",
+            "linked",
+            "linked by descriptor",
+            "linked by its name",
+            "exchanged",
+            "gone",
+            "out",
+            "directory",
+        ] {
+            let line = |text: &str| {
+                let found = text
+                    .lines()
+                    .find_map(|l| l.strip_prefix(way)?.strip_prefix(' '));
+                found.unwrap_or_default().to_owned()
+            };
+            let seen = line(&control);
+            assert!(
+                seen.contains("SECRET") || seen.contains("OWN"),
+                "{caller:?} {way}: {control}"
+            );
+            assert_eq!(line(&held), "13", "{caller:?} {way}: {held}");
+        }
+        for line in ["same ['conf']", "free 'FREE\\n'"] {
+            assert!(held.lines().any(|l| l == line), "{caller:?}: {held}");
+        }
+    }
+}

@@ -147,6 +147,10 @@ const ATTACKS: &[Attack] = &[
         inside: "mkdir -p r; cd r; mkdir g; skeleton g/modules/s; hook g/modules/s/hooks/pre-commit; evil g/modules/s/config; head g/modules/s; skeleton g; head g; mv g .git; mkdir s; echo gitdir: ../.git/modules/s >s/.git", trigger: "git -C r/s status; again r/s" },
     Attack { name: "the work tree of a submodule elsewhere", before: "repo s; repo r; cd r; g submodule --quiet add ../s s; g commit -q -m s; mkdir $T/home/d$N",
         inside: "cd r; git -C s config core.worktree ../../../../../../home/d$N; git -C s config core.worktree $T/home/d$N", trigger: "cd r/.git/modules/s; git checkout -q -f main; ! test -e $T/home/d$N/a || $CMD" },
+    Attack { name: "a work tree that a link leads elsewhere", before: "repo r; mkdir $T/home/l$N",
+        inside: "ln -s $T/home/l$N link; git -C r config core.worktree ../../link", trigger: "cd r; git checkout -q -f main; ! test -e $T/home/l$N/a || $CMD" },
+    Attack { name: "a work tree that a move leads elsewhere", before: "mkdir -p d/d/d $T/home/m$N",
+        inside: "repo d/d/d/r; up=$(realpath -m --relative-to=$PWD/r/.git $T/home/m$N); git -C d/d/d/r config core.worktree $up; mv d/d/d/r r", trigger: "cd r; git checkout -q -f main; ! test -e $T/home/m$N/a || $CMD" },
 ];
 
 /// All attacks on one kind of repository: first outside, then in one sandbox, each in its own directory.

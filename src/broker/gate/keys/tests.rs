@@ -347,14 +347,47 @@ fn a_work_tree_leads_from_a_module_out_of_git_and_not_out_of_the_roots() {
         (
             &["main", ".git", "modules", "s"],
             "../../../../other/s",
-            true,
+            false,
         ),
         // Another root, its top and beside it.
-        (&[".git", "modules", "s"], "../../../../q/w/s", true),
-        (&[".git", "modules", "s"], "../../../../q/w", true),
-        (&[".git", "modules", "s"], "../../../../q/x/s", false),
-        (&[".git", "modules", "s"], "../../../../q", false),
-        (&[".git", "modules", "s"], "../../../../../../q/w", false),
+        (
+            &[".git", "worktrees", "w", "modules", "s"],
+            "../../../../../../q/w/s",
+            true,
+        ),
+        (
+            &[".git", "worktrees", "w", "modules", "s"],
+            "../../../../../../q/w",
+            true,
+        ),
+        (
+            &[".git", "worktrees", "w", "modules", "s"],
+            "../../../../../../q/x/s",
+            false,
+        ),
+        (
+            &[".git", "worktrees", "w", "modules", "s"],
+            "../../../../../../q",
+            false,
+        ),
+        (
+            &[".git", "worktrees", "w", "modules", "s"],
+            "../../../../../../../../q/w",
+            false,
+        ),
+        (&[".git", "modules", "s"], "../../../../q/w/s", false),
+        // What is no submodule's.
+        (&["p", ".git"], "../x", false),
+        (&["p", ".git"], "../../x", false),
+        (&["p", "a", ".git"], "../../../x", false),
+        (&["p", ".git", "x"], "../../x", false),
+        (&["p", ".git", "modules"], "../../x", false),
+        (&["p", ".git", "worktrees", "w"], "../../../x", false),
+        (
+            &["p", ".git", "modules", "s", ".git"],
+            "../../../../x",
+            false,
+        ),
         (&[".git", "modules", "sub"], "../../../../sub", false),
         (&[".git", "modules", "sub"], "../../../", false),
         (&[".git", "modules", "sub"], "../../..", false),

@@ -186,6 +186,10 @@ fn git_name(component: &[u8]) -> bool {
 
 /// `core.worktree` of the git directory at `git_dir`: relative, and from a submodule's place inside some `.git` to a place
 /// below one of the roots, or one itself, and outside of every `.git`.
+///
+/// Below the directory around that `.git`, so that it stays so wherever the repository is moved. Only what belongs to a linked work
+/// tree may lead elsewhere. A repository's own configuration has no such key: links on the way and moves could lead it anywhere, and
+/// the next checkout there writes what the child has committed.
 pub(super) fn worktree(git_dir: &[&[u8]], roots: &[&[Vec<u8>]], value: &[u8]) -> bool {
     if !line(value) {
         return false;
@@ -200,12 +204,20 @@ pub(super) fn worktree(git_dir: &[&[u8]], roots: &[&[Vec<u8>]], value: &[u8]) ->
     let Some(base) = base else {
         return false;
     };
+    let Some(dot_git) = git_dir.iter().rposition(|c| git_name(c)) else {
+        return false;
+    };
+    let stays = match git_dir.get(dot_git + 1..).unwrap_or_default() {
+        [b"modules", _, ..] => base.len() == dot_git,
+        [b"worktrees", _, b"modules", _, ..] => true,
+        _ => false,
+    };
     let plain = |c: &&[u8]| !matches!(*c, b"" | b"." | b"..") && !c.contains(&b'\\');
     let work_tree: Vec<&[u8]> = base.iter().chain(down).copied().collect();
     let below = |root: &&[Vec<u8>]| {
         work_tree.len() >= root.len() && work_tree.iter().zip(root.iter()).all(|(a, b)| a == b)
     };
-    git_dir.iter().any(|c| git_name(c))
+    stays
         && !down.is_empty()
         && down.iter().all(plain)
         && !work_tree.iter().any(|c| git_name(c))

@@ -165,9 +165,8 @@ impl Turn<'_> {
             Err(Errno::ENOENT) => return Ok(()),
             path => path?,
         };
-        let last = (look.links == 0)
-            .then(|| path.strip_suffix(place::DELETED))
-            .flatten();
+        // Whether or not it has other names: those that are not shown inside do not make this one another's.
+        let last = path.strip_suffix(place::DELETED);
         let denied = std::iter::once(path.as_slice())
             .chain(last)
             .find_map(|name| Some((reads.denies(name)?, name.to_vec())));

@@ -96,6 +96,10 @@ impl Turn<'_> {
                     return Err(Broker::denied(Cause::Unsupported, &asked(source)));
                 }
             }
+            broker.stays_hidden((&here, old_name), (&there, new_name), "rename")?;
+            if exchange {
+                broker.stays_hidden((&there, new_name), (&here, old_name), "rename")?;
+            }
             if let Passed::Done = broker.pass_rename(&rename)? {
                 return Ok(Outcome::Value(0));
             }
@@ -221,6 +225,9 @@ impl Turn<'_> {
                 return Err(Broker::denied_for(reason, &source, &asked));
             }
             let checks = Broker::cleared(verdict, true, &asked)?;
+            if let Some((site, name)) = &from {
+                broker.stays_hidden((site, name), (&there, new_name), "link")?;
+            }
             broker.pass_to_act(checks, &asked)?;
             let target = (to.dir.as_fd(), new_name.as_c_str());
             match &source {
