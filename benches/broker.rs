@@ -17,18 +17,15 @@
 
 #[allow(dead_code, reason = "the verdict here is a table")]
 mod common;
+#[path = "common/work.rs"]
+mod work;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
 
-const FILES: usize = 20_000;
-const DIRS: usize = 200;
 /// What tar does by itself unless it runs as root: owners and modes are not set again, file by file.
 const AS_USER: [&str; 2] = ["--no-same-owner", "--no-same-permissions"];
-/// Opens of one sample of `open`.
-const OPENS: u32 = 100_000;
 /// What the run asks for: names, a path of several components, and exceptions. None is hit by the work.
 const RULES: &str = r#"
 [filesystem]
@@ -80,9 +77,8 @@ fn sh(dir: &Path, program: &str, args: &[&str]) {
     assert!(status.success(), "{program} {args:?}: {status}");
 }
 
-/// The work itself, inside the sandbox: prints nanoseconds.
+/// Work inside the sandbox.
 fn inner(work: &str, ws: &Path) {
-    let start = Instant::now();
     match work {
         "untar" => sh(
             ws,
@@ -92,34 +88,13 @@ fn inner(work: &str, ws: &Path) {
         "checkout" => sh(ws, "git", &["-C", "clone", "checkout", "-q", "-f", "HEAD"]),
         "copy" => sh(ws, "cp", &["-r", "files", "out/copy"]),
         "remove" => sh(ws, "rm", &["-rf", "out/copy"]),
-        "read" => {
-            for n in 0..FILES {
-                assert!(!fs::read(ws.join(file(n))).unwrap().is_empty());
-            }
-        }
-        "open" => {
-            let path = ws.join(file(0));
-            for _ in 0..OPENS {
-                drop(fs::File::open(&path).unwrap());
-            }
-        }
         "build" => sh(&ws.join("crate"), "cargo", &["build", "--offline", "-q"]),
         _ => panic!("{work}"),
     }
-    println!("{}", start.elapsed().as_nanos());
-}
-
-fn file(n: usize) -> String {
-    format!("files/d{}/f{n}.txt", n % DIRS)
 }
 
 fn fixture(ws: &Path) {
-    for d in 0..DIRS {
-        fs::create_dir_all(ws.join(format!("files/d{d}"))).unwrap();
-    }
-    for n in 0..FILES {
-        fs::write(ws.join(file(n)), format!("{n}\n").repeat(40)).unwrap();
-    }
+    work::plant(ws);
     sh(ws, "tar", &["-cf", "files.tar", "files"]);
     sh(ws, "cp", &["-r", "files", "source"]);
     let source = ws.join("source");
@@ -204,8 +179,7 @@ impl Place {
 
     fn bare(&self) -> Command {
         let mut command = self.command("bwrap");
-        let fixed = "--unshare-all --die-with-parent --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --bind";
-        command.args(fixed.split(' ')).arg(&self.ws).arg(&self.ws);
+        work::bare(&mut command, &self.ws);
         command
     }
 
@@ -215,28 +189,13 @@ impl Place {
             // The toolchain is the user's own.
             command.env("HOME", home);
         }
-        let output = command
-            .arg(self.ws.join("bench"))
-            .args(["--inner", work])
-            .arg(&self.ws)
-            .output()
-            .expect("the program starts");
-        let said = String::from_utf8_lossy(&output.stdout);
-        let words = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "{work}: {}: {words}",
-            output.status
-        );
-        let last = said.lines().last().expect("a figure");
-        last.parse::<f64>().expect("nanoseconds") / 1e6
+        work::time(command, work, &self.ws)
     }
 }
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
-    if let Some(at) = args.iter().position(|a| a == "--inner") {
-        inner(&args[at + 1], Path::new(&args[at + 2]));
+    if work::inside(&args, inner) {
         return ExitCode::SUCCESS;
     }
     let rounds: usize = args.iter().find_map(|a| a.parse().ok()).unwrap_or(5);
@@ -253,7 +212,6 @@ fn main() -> ExitCode {
     fs::create_dir(&place.home).unwrap();
     let allow = format!("allow_write = [\"{}\"]\n", place.ws.display());
     fs::write(&place.spec, format!("profile = \"dev\"\n{RULES}{allow}")).unwrap();
-    fs::copy(std::env::current_exe().unwrap(), place.ws.join("bench")).unwrap();
     fixture(&place.ws);
     let binary =
         std::env::var("CCBOX_TEST_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_ccbox").to_owned());

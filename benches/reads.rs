@@ -17,6 +17,8 @@
 
 #[allow(dead_code, reason = "the verdict here is a table")]
 mod common;
+#[path = "common/work.rs"]
+mod work;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -24,35 +26,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
-
-const FILES: usize = 20_000;
-const DIRS: usize = 200;
-/// Opens of one sample of `open`.
-const OPENS: u32 = 100_000;
-
-fn file(n: usize) -> String {
-    format!("files/d{}/f{n}.txt", n % DIRS)
-}
-
-/// The work itself, inside the sandbox: prints nanoseconds.
-fn inner(work: &str, ws: &Path) {
-    let start = Instant::now();
-    match work {
-        "read" => {
-            for n in 0..FILES {
-                assert!(!fs::read(ws.join(file(n))).unwrap().is_empty());
-            }
-        }
-        "open" => {
-            let path = ws.join(file(0));
-            for _ in 0..OPENS {
-                drop(fs::File::open(&path).unwrap());
-            }
-        }
-        _ => panic!("{work}"),
-    }
-    println!("{}", start.elapsed().as_nanos());
-}
 
 /// uid and gid of the first ordinary user, where this runs as root.
 fn ordinary() -> Option<(u32, u32)> {
@@ -87,14 +60,7 @@ impl Place {
             fs::create_dir_all(top.join(dir)).unwrap();
         }
         fs::write(top.join("hidden/key"), "SECRET").unwrap();
-        for d in 0..DIRS {
-            fs::create_dir_all(top.join(format!("ws/files/d{d}"))).unwrap();
-        }
-        for n in 0..FILES {
-            fs::write(top.join("ws").join(file(n)), format!("{n}\n").repeat(40)).unwrap();
-        }
-        let own = std::env::current_exe().unwrap();
-        fs::copy(own, top.join("ws/bench")).unwrap();
+        work::plant(&top.join("ws"));
         let binary = std::env::var("CCBOX_TEST_BIN")
             .unwrap_or_else(|_| env!("CARGO_BIN_EXE_ccbox").to_owned());
         fs::copy(binary, &place.binary).unwrap();
@@ -151,9 +117,7 @@ impl Place {
 
     fn bare(&self) -> Command {
         let mut command = self.command(Path::new("bwrap"));
-        let fixed = "--unshare-all --die-with-parent --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --bind";
-        let ws = self.top.join("ws");
-        command.args(fixed.split(' ')).arg(&ws).arg(&ws);
+        work::bare(&mut command, &self.top.join("ws"));
         command
     }
 
@@ -185,18 +149,8 @@ impl Place {
     }
 
     /// Milliseconds of the work inside.
-    fn work(&self, mut command: Command, work: &str) -> f64 {
-        let ws = self.top.join("ws");
-        let output = command
-            .arg(ws.join("bench"))
-            .args(["--inner", work])
-            .arg(&ws)
-            .output()
-            .expect("the program starts");
-        assert!(output.status.success(), "{work}: {}", output.status);
-        let said = String::from_utf8_lossy(&output.stdout);
-        let last = said.lines().last().expect("a figure");
-        last.parse::<f64>().expect("nanoseconds") / 1e6
+    fn work(&self, command: Command, work: &str) -> f64 {
+        work::time(command, work, &self.top.join("ws"))
     }
 }
 
@@ -264,8 +218,7 @@ fn with_device() -> Option<ExitCode> {
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
-    if let Some(at) = args.iter().position(|a| a == "--inner") {
-        inner(&args[at + 1], Path::new(&args[at + 2]));
+    if work::inside(&args, |work, _| panic!("{work}")) {
         return ExitCode::SUCCESS;
     }
     if let Some(code) = with_device() {

@@ -38,6 +38,22 @@ pub(super) struct Extra<'a> {
     pub(super) trace: bool,
 }
 
+/// As [`prepare`], to show and not to run: without a command it is `true`.
+pub(super) fn prepare_shown(
+    args: &PolicyArgs,
+    specs: Vec<SpecSource>,
+    command: &[OsString],
+) -> Result<Prepared, Fault> {
+    let host = HostFacts::collect()?;
+    let default = [OsString::from("true")];
+    let command = if command.is_empty() {
+        &default
+    } else {
+        command
+    };
+    prepare(host, args, specs, command, Extra::default())
+}
+
 /// Loads the layers and resolves the plan.
 pub(super) fn prepare(
     host: HostFacts,

@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::args::ExplainArgs;
-use super::context::{Extra, Prepared, prepare};
+use super::context::{Prepared, prepare_shown};
 use super::engine::{self, Chosen, Offer};
 use super::usage::UsageError;
 use super::{Ending, Fault, answer, render, rooms};
 use crate::backend::NetSetup;
+use crate::host::RealFs;
 use crate::host::bwrap::PLACES;
-use crate::host::{HostFacts, RealFs};
 use crate::plan::{self, PlanError, place};
 use crate::policy::host_rule::HostRule;
 use crate::policy::{Layer, Ruled};
@@ -21,18 +21,7 @@ use crate::spec::{LayerInfo, SpecSource};
 
 /// Explains.
 pub(super) fn explain(args: &ExplainArgs, specs: Vec<SpecSource>) -> Result<Ending, Fault> {
-    let command = if args.command.is_empty() {
-        vec!["true".into()]
-    } else {
-        args.command.clone()
-    };
-    let ready = prepare(
-        HostFacts::collect()?,
-        &args.policy,
-        specs,
-        &command,
-        Extra::default(),
-    )?;
+    let ready = prepare_shown(&args.policy, specs, &args.command)?;
     let backend = Backend::of(&ready);
     if !args.json {
         return answer(&words(&ready, &backend));

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use super::args::{ProfileArgs, ProfileFormat};
-use super::context::{Extra, prepare};
+use super::context::prepare_shown;
 use super::engine::{self, Chosen};
 use super::render;
 use super::{Ending, Fault, answer};
 use crate::backend::bwrap::PROXY_PORT;
 use crate::backend::seatbelt::{self, RunFacts};
+use crate::host::RealFs;
 use crate::host::bwrap::PLACES;
-use crate::host::{HostFacts, RealFs};
 use crate::plan;
 use crate::spec::SpecSource;
 
@@ -20,18 +20,7 @@ const EXAMPLE_TMP: &str = "/private/var/folders/zz/ccbox/T/ccbox-000000000000000
 
 /// Prints the arguments of bubblewrap, whether it is installed or not, or the profile, whatever system this is.
 pub(super) fn profile(args: &ProfileArgs, specs: Vec<SpecSource>) -> Result<Ending, Fault> {
-    let command = if args.command.is_empty() {
-        vec!["true".into()]
-    } else {
-        args.command.clone()
-    };
-    let ready = prepare(
-        HostFacts::collect()?,
-        &args.policy,
-        specs,
-        &command,
-        Extra::default(),
-    )?;
+    let ready = prepare_shown(&args.policy, specs, &args.command)?;
     match args.format {
         ProfileFormat::Seatbelt => {
             let policy = &ready.loaded.policy;

@@ -210,7 +210,7 @@ fn action(asked: &str) -> &'static str {
         "chmod" => "file-write-mode",
         "write" | "truncate" => "file-write-data",
         "read" => "file-read-data",
-        "exec" | "execute" => "process-exec",
+        "exec" => "process-exec",
         _ => "file-write",
     }
 }

@@ -17,6 +17,7 @@ mod listening;
 mod lock;
 mod magic;
 mod memory;
+mod near;
 mod pending;
 mod place;
 mod processes;

@@ -43,10 +43,11 @@ mod terminal;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 /// Printed by every attack when it has tried everything.
 const DONE: &str = "__done__";
@@ -288,6 +289,37 @@ def call(number, *args):
 ";
     let code = format!("{prelude}\n{script}\nprint('{DONE}')");
     ["/usr/bin/python3".into(), "-c".into(), code]
+}
+
+/// A run that has said its first line and waits for the end of its standard input.
+struct Waiting {
+    child: Child,
+    out: ChildStdout,
+}
+
+impl Waiting {
+    fn new(mut command: Command, line: &str) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = child.stdout.take().unwrap();
+        let mut said = vec![0; line.len() + 1];
+        out.read_exact(&mut said).unwrap();
+        assert_eq!(said, format!("{line}\n").as_bytes());
+        Self { child, out }
+    }
+
+    /// Lets it go on; what it says further on standard output and on standard error.
+    fn rest(mut self) -> (String, String) {
+        drop(self.child.stdin.take());
+        let mut text = String::new();
+        self.out.read_to_string(&mut text).unwrap();
+        let output = self.child.wait_with_output().unwrap();
+        (text, String::from_utf8(output.stderr).unwrap())
+    }
 }
 
 /// Runs to the end and demands the mark.

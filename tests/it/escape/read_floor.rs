@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-use super::{Site, callers, python};
+use super::{Site, Waiting, callers, python};
 
 /// Reads until it is told to end; prints how often it tried, and everything it ever saw.
 const READER: &str = "
@@ -93,25 +93,16 @@ fn nothing_is_read_of_what_is_made_later() {
         let site = Site::in_the_open(caller);
         place(&site);
         fs::remove_file(site.path("conf/key")).unwrap();
-        let mut command = site.inside(&python(
+        let command = site.inside(&python(
             "print('reading', flush=True)
 sys.stdin.read()
 for name in 'key', 'old':
     try: print(name, open(os.environ['T'] + '/conf/' + name).read())
     except OSError as e: print(name, e.errno)",
         ));
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut out = child.stdout.take().unwrap();
-        out.read_exact(&mut [0; 8]).unwrap();
+        let waiting = Waiting::new(command, "reading");
         site.file("conf/key", "SECRET");
-        drop(child.stdin.take());
-        let mut text = String::new();
-        out.read_to_string(&mut text).unwrap();
-        child.wait().unwrap();
+        let (text, _) = waiting.rest();
         assert_eq!(text, "key 13\nold FIRST\n__done__\n", "{caller:?}");
     }
 }
@@ -151,25 +142,13 @@ fn what_became_unreadable_is_named_after_a_failure() {
         let site = Site::in_the_open(callers()[0]);
         place(&site);
         let script = format!("echo reading; read go; cat ../conf/new ../conf/old; {ends}");
-        let mut child = site
-            .inside(&["sh", "-c", &script])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut out = child.stdout.take().unwrap();
-        out.read_exact(&mut [0; 8]).unwrap();
+        let waiting = Waiting::new(site.inside(&["sh", "-c", &script]), "reading");
         for name in ["conf/new", "conf/next"] {
             site.file(name, "LATER");
         }
         fs::rename(site.path("conf/next"), site.path("conf/key")).unwrap();
-        drop(child.stdin.take());
-        let mut text = String::new();
-        out.read_to_string(&mut text).unwrap();
-        let output = child.wait_with_output().unwrap();
+        let (text, stderr) = waiting.rest();
         assert_eq!(text, "FIRST");
-        let stderr = String::from_utf8(output.stderr).unwrap();
         let line = format!(
             "ccbox: notice: made or replaced on the host during this run, so not readable inside before the next one: `{}/conf/new` (hidden files lie beside)",
             site.dir.path().display()

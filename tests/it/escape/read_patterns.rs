@@ -1,10 +1,9 @@
 //! Getting at what a pattern of `deny_read` names: every way to open, move, link or execute it, and races for the name.
 
 use std::fs;
-use std::io::Read;
 use std::process::Stdio;
 
-use super::{Caller, DONE, Site, callers, checked, python, ran};
+use super::{Caller, DONE, Site, Waiting, callers, checked, python, ran};
 
 /// `keys` is read-only inside, `ws` writable; in both `*.key` and what lies in `vault` may not be read.
 fn place(caller: Caller) -> Site {
@@ -228,7 +227,7 @@ fn a_name_that_changes_under_the_look_opens_nothing() {
 fn what_the_host_makes_later_is_closed_too() {
     for caller in callers() {
         let site = place(caller);
-        let mut command = site.inside(&python(
+        let command = site.inside(&python(
             "T = os.environ['T']
 held = os.open(T + '/ws/a.key', os.O_PATH)
 print('ready', flush=True)
@@ -237,13 +236,7 @@ for name in 'ws/new.key', 'keys/new.key', 'ws/a.key', 'ws/vault/y', 'ws/new.txt'
     try: print(name[:12], open(os.path.join(T, name)).read())
     except OSError as e: print(name[:12], e.errno)",
         ));
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut out = child.stdout.take().unwrap();
-        out.read_exact(&mut [0; 6]).unwrap();
+        let waiting = Waiting::new(command, "ready");
         for name in [
             "ws/new.key",
             "keys/new.key",
@@ -260,10 +253,7 @@ for name in 'ws/new.key', 'keys/new.key', 'ws/a.key', 'ws/vault/y', 'ws/new.txt'
         // A hidden file in a writable tree loses its cover and stays closed.
         site.file("next", "SECRET");
         fs::rename(site.path("next"), site.path("ws/exact")).unwrap();
-        drop(child.stdin.take());
-        let mut text = String::new();
-        out.read_to_string(&mut text).unwrap();
-        child.wait().unwrap();
+        let (text, _) = waiting.rest();
         let expected = "ws/new.key 13\nkeys/new.key 13\nws/a.key 13\nws/vault/y 13\nws/new.txt FREE\nkeys/new.txt FREE\nws/exact 13\nhidden/late 13\n/proc/self/f 13\n__done__\n";
         assert_eq!(text, expected, "{caller:?}");
     }

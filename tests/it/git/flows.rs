@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Kind, Place, REFTABLE, SHA256, kinds, require_sandbox, well};
+use super::{Kind, Place, REFTABLE, SHA256, every, well};
 
 /// A piece of everyday work in a directory of its own.
 struct Flow {
@@ -157,27 +157,17 @@ fn compare(inside: &str, outside: &str, kind: &Kind) {
     assert_eq!(inside.lines().count(), outside.lines().count(), "{kind:?}");
 }
 
-/// One test a format, so that they run beside each other.
-fn every(format: &str) {
-    if !require_sandbox() {
-        return;
-    }
-    for kind in kinds().iter().filter(|k| k.format == format) {
-        all(kind);
-    }
-}
-
 #[test]
 fn everyday_work_leaves_what_it_leaves_outside() {
-    every("");
+    every("", all);
 }
 
 #[test]
 fn everyday_work_with_sha256() {
-    every(SHA256);
+    every(SHA256, all);
 }
 
 #[test]
 fn everyday_work_with_reftable() {
-    every(REFTABLE);
+    every(REFTABLE, all);
 }

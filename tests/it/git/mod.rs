@@ -111,6 +111,16 @@ impl Place {
     }
 }
 
+/// One test a format, so that they run beside each other.
+fn every(format: &str, all: fn(&Kind)) {
+    if !require_sandbox() {
+        return;
+    }
+    for kind in kinds().iter().filter(|k| k.format == format) {
+        all(kind);
+    }
+}
+
 /// Fails unless it ended well; answers its standard output.
 #[track_caller]
 fn well(ran: Ran, what: &str) -> String {

@@ -1,18 +1,18 @@
-//! Telling of programs that are not executed (`exec.deny_writable`). The domain of the command is what holds; the kernel is always told
-//! to go on, and nothing is decided on what is read here.
+//! Programs: those that a name in `deny_read` hides are refused here; those that `exec.deny_writable` closes are refused by the command's
+//! domain and only told of here.
 
 use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
 use nix::errno::Errno;
 
 use super::super::areas::path_buf;
 use super::super::denial::Denied;
+use super::super::memory::Fd;
 use super::super::{Cause, Stop, place};
-use super::Turn;
+use super::{Outcome, Turn};
 use crate::sys::at;
 
 /// BINPRM_BUF_SIZE of linux/binfmts.h: what the kernel looks at for the line that names an interpreter.
@@ -21,30 +21,38 @@ const LINE: usize = 256;
 const FUSE: i64 = 0x6573_5546;
 
 impl Turn<'_> {
-    /// execve(2) and execveat(2).
-    pub(super) fn tell_exec(&self, dirfd: i32, path: u64, flags: i32) {
-        if !self.broker.sink.closes_programs() {
-            return;
-        }
+    /// execve(2) and execveat(2). A program is opened by the kernel. A path that changes after this look is not noticed: what is executed
+    /// is not shown, but it can be read out of the process it becomes.
+    pub(super) fn execute(&self, dirfd: i32, path: u64, flags: i32) -> Result<Outcome, Stop> {
+        let tells = self.broker.sink.closes_programs();
         // Whatever goes wrong while looking, the kernel meets it as well.
-        if let Ok(Some(denied)) = self.closed_program(dirfd, path, flags) {
-            self.broker.report(&self.caller, denied);
+        if (tells || self.decides_reads())
+            && let Ok(object) = self.program(dirfd, path, flags)
+        {
+            let look = at::look(object.as_fd(), c"")?;
+            self.readable(&object, &look, "exec")?;
+            if tells && let Ok(Some(denied)) = self.closed_program(&object) {
+                self.broker.report(&self.caller, denied);
+            }
         }
+        Ok(self.executes())
     }
 
-    fn closed_program(&self, dirfd: i32, path: u64, flags: i32) -> Result<Option<Denied>, Stop> {
+    fn program(&self, dirfd: i32, path: u64, flags: i32) -> Result<Fd, Stop> {
         let path = self.caller.text(path)?;
-        let object = if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-            Arc::new(self.caller.descriptor(dirfd)?)
-        } else {
-            let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
-            self.walk().object(dirfd, &path, follow)?
-        };
-        if let Some(denied) = self.closed(&object)? {
+        if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+            return Ok(self.caller.descriptor(dirfd)?.into());
+        }
+        let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+        self.walk().object(dirfd, &path, follow)
+    }
+
+    fn closed_program(&self, object: &OwnedFd) -> Result<Option<Denied>, Stop> {
+        if let Some(denied) = self.closed(object)? {
             return Ok(Some(denied));
         }
         // A script is as good as the program that reads it.
-        let Some(interpreter) = interpreter(&object) else {
+        let Some(interpreter) = interpreter(object) else {
             return Ok(None);
         };
         let object = self.walk().object(libc::AT_FDCWD, &interpreter, true)?;

@@ -210,14 +210,8 @@ impl<'b> Turn<'b> {
             Call::Umask => Ok(self.changes_umask()),
             Call::Chdir | Call::Fchdir => Ok(self.goes_elsewhere()),
             Call::Clone | Call::Unshare => Ok(self.splits_or_shares()),
-            Call::Execve => {
-                self.tell_exec(CWD, self.arg(0), 0);
-                self.execute(CWD, self.arg(0), 0)
-            }
-            Call::Execveat => {
-                self.tell_exec(self.int(0), self.arg(1), self.int(4));
-                self.execute(self.int(0), self.arg(1), self.int(4))
-            }
+            Call::Execve => self.execute(CWD, self.arg(0), 0),
+            Call::Execveat => self.execute(self.int(0), self.arg(1), self.int(4)),
             Call::Flock | Call::Fcntl => Ok(Outcome::Continue),
             Call::Connect => Ok(self.connect(self.int(0), self.arg(1), self.int(2))),
             Call::Sendto => Ok(self.send_to(self.int(0), self.arg(4), self.int(5))),

@@ -16,7 +16,6 @@ use std::path::Path;
 use nix::errno::Errno;
 
 use super::super::denial::Denied;
-use super::super::memory::Fd;
 use super::super::{Cause, Stop, magic, place};
 use super::open::{Wish, reopened};
 use super::{Outcome, Turn};
@@ -42,8 +41,12 @@ const OF_EVERYBODY: [&[u8]; 10] = [
 impl Turn<'_> {
     /// An open with these flags reads something that is there, and names decide about that.
     pub(super) fn judges(&self, flags: i32) -> bool {
-        let decides = self.broker.reads.as_ref().is_some_and(|r| r.decides);
-        decides && reads(flags)
+        self.decides_reads() && reads(flags)
+    }
+
+    /// Names decide about what is read.
+    pub(super) fn decides_reads(&self) -> bool {
+        self.broker.reads.as_ref().is_some_and(|r| r.decides)
     }
 
     /// Watches an open for reading that the kernel carries out.
@@ -230,25 +233,6 @@ impl Turn<'_> {
         } else {
             Err(Errno::EACCES.into())
         }
-    }
-
-    /// A program is opened by the kernel. A path that changes after this look is not noticed: what is executed is not shown, but it can be
-    /// read out of the process it becomes.
-    pub(super) fn execute(&self, dirfd: i32, path: u64, flags: i32) -> Result<Outcome, Stop> {
-        let named = |turn: &Self| -> Result<Fd, Stop> {
-            let path = turn.caller.text(path)?;
-            if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-                return Ok(turn.caller.descriptor(dirfd)?.into());
-            }
-            let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
-            turn.walk().object(dirfd, &path, follow)
-        };
-        let decides = self.broker.reads.as_ref().is_some_and(|r| r.decides);
-        if decides && let Ok(object) = named(self) {
-            let look = at::look(object.as_fd(), c"")?;
-            self.readable(&object, &look, "execute")?;
-        }
-        Ok(self.executes())
     }
 }
 
