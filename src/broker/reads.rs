@@ -194,7 +194,7 @@ mod tests {
             places: vec![
                 ("/".into(), Some("/".into())),
                 ("/tmp".into(), None),
-                ("/w".into(), Some("/home/u/work".into())),
+                ("/w".into(), Some("/home/u/src".into())),
             ],
             shown: vec!["/etc/certs".into()],
             windows: false,
@@ -216,8 +216,8 @@ mod tests {
                 ][..],
             ),
             (
-                "~/work/*.key",
-                &["/w/a.key", "/home/u/work/a.key"],
+                "~/src/*.key",
+                &["/w/a.key", "/home/u/src/a.key"],
                 &["/home/u/a.key", "/w/d/a.key", "/other/a.key"],
             ),
             (
@@ -236,7 +236,7 @@ mod tests {
                 &["/w/hid"], // a path of the sandbox, not of the host
             ),
             (
-                "~/work/hid",
+                "~/src/hid",
                 &["/w/hid", "/w/hid/a", "/w/Hid"],
                 &["/w/hid/open", "/w/hid/open/a", "/w/hide"],
             ),
@@ -260,7 +260,7 @@ mod tests {
             ("*.pem", "/w/a.pem", "/tmp/a.pem", true),
             ("s/*", "/w/s/a", "/w/t/a", true),
             ("s/*", "/w/s/a", "/w/t/s/b", false),
-            ("~/work/hid", "/w/hid/a", "/w/a", true),
+            ("~/src/hid", "/w/hid/a", "/w/a", true),
         ] {
             let found = plan(&[entry]).loses(old.as_bytes(), new.as_bytes());
             assert_eq!(found.is_some(), loses, "{entry} {old} {new}");
@@ -273,13 +273,13 @@ mod tests {
             ("a/s/*", "/w/a", true),
             ("a/s/*", "/w/a/s", true),
             ("a/s/*", "/w/s", false),
-            ("~/work/a/*.key", "/w/a", true),
-            ("~/work/a/*.key", "/w/b", false),
+            ("~/src/a/*.key", "/w/a", true),
+            ("~/src/a/*.key", "/w/b", false),
             // All that the mount shows is below, wherever it moves.
-            ("~/work/**/*.key", "/w/a", false),
-            ("~/work/a/**/*.key", "/w/a/b", true),
-            ("~/work/hid/in", "/w/hid", true),
-            ("~/work/hid", "/w/hid", false),
+            ("~/src/**/*.key", "/w/a", false),
+            ("~/src/a/**/*.key", "/w/a/b", true),
+            ("~/src/hid/in", "/w/hid", true),
+            ("~/src/hid", "/w/hid", false),
             ("a/s/*", "/tmp/a", false),
         ] {
             let found = plan(&[entry]).leads_through(dir.as_bytes(), b"/w");

@@ -11,7 +11,7 @@ use crate::plan::{Mount, Plan};
 
 #[test]
 fn semantics_11_tmp() {
-    let fs = debian().dir("/tmp/work").file("/tmp/in.txt", "");
+    let fs = debian().dir("/tmp/build").file("/tmp/in.txt", "");
     let mut p = ws();
     let plan = planned(&p, &facts(), &fs);
     assert!(
@@ -19,8 +19,8 @@ fn semantics_11_tmp() {
     );
     assert_eq!(var(&plan, "TMPDIR").unwrap(), "/tmp");
     // A bind inside the private one, and one that replaces it.
-    p.fs.binds.push(bind("/tmp/work", false));
-    assert!(can_write(&planned(&p, &facts(), &fs), "/tmp/work/x"));
+    p.fs.binds.push(bind("/tmp/build", false));
+    assert!(can_write(&planned(&p, &facts(), &fs), "/tmp/build/x"));
     p.fs.binds.push(bind("/tmp", false));
     let plan = planned(&p, &facts(), &fs);
     assert!(matches!(mounts_at(&plan, "/tmp")[..], [Mount::Bind { .. }]));
@@ -35,9 +35,9 @@ fn semantics_11_tmp() {
     );
     // As is a working directory.
     let mut host = facts();
-    set_cwd(&mut host, "/tmp/work");
+    set_cwd(&mut host, "/tmp/build");
     let e = crate::plan::fixture::plan(&ws(), &host, &fs).unwrap_err();
-    assert!(e.to_string().contains("/tmp/work") && e.hint.unwrap().contains("--rw /tmp/work"));
+    assert!(e.to_string().contains("/tmp/build") && e.hint.unwrap().contains("--rw /tmp/build"));
 }
 
 #[test]

@@ -28,7 +28,7 @@ sandbox = "on"
 
 [[bind_mounts]]
 host_path = "."
-guest_path = "/work"
+guest_path = "/src"
 read_only = true
 
 [[bind_mounts]]
@@ -113,7 +113,7 @@ tmp = "64M"
     assert_eq!(exact(&p.fs.exec_grant_roots), [cwd.join("bin")]);
     let binds: Vec<_> = p.fs.binds.iter().map(|b| b.value.clone()).collect();
     assert_eq!(binds[0].host_path, cwd);
-    assert_eq!(binds[0].guest_path, Some("/work".into()));
+    assert_eq!(binds[0].guest_path, Some("/src".into()));
     assert!(binds[0].read_only);
     assert_eq!(
         (binds[1].guest_path.clone(), binds[1].read_only),

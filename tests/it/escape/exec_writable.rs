@@ -45,9 +45,9 @@ fn a_second_path_of_a_writable_tree_is_closed_too() {
         let t = site.path("");
         let t = t.to_str().unwrap().trim_end_matches('/');
         let spec = format!(
-            "network_enabled = false\nguest_workdir = \"/tmp/work\"\n\
+            "network_enabled = false\nguest_workdir = \"/tmp/build\"\n\
              [[bind_mounts]]\nhost_path = \"{t}\"\nread_only = true\n\
-             [[bind_mounts]]\nhost_path = \"{t}/ws\"\nguest_path = \"/tmp/work\"\n\
+             [[bind_mounts]]\nhost_path = \"{t}/ws\"\nguest_path = \"/tmp/build\"\n\
              [filesystem]\nview = \"host\"\n[exec]\ndeny_writable = true\n"
         );
         site.file("spec.toml", &spec);
