@@ -5,7 +5,10 @@
 //! each call costs two wake-ups of a sleeping one, and nothing brings them together: the worker is never found asleep in RECV any more.
 //! Measured on two idle processors of a virtual machine: 6 µs together, 25 to 50 µs apart, and either lasts.
 //!
-//! So a worker whose hand-overs take long looks where its caller was stopped, and goes there. It is free to leave again: its mask stays what it was.
+//! So a worker whose hand-overs take long looks where its caller was stopped, and goes there. It is free to leave again: its mask stays what
+//! it was. Nor is the caller held: where it uses less time than the worker, it is placed anew when it is woken, on an idle processor
+//! (since 6.6 who has used its share stays queued while asleep, and is woken where it is). Going after it again and again costs more than
+//! it saves, so each time doubles the calls until the next, until hand-overs are short again.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -19,8 +22,10 @@ use crate::sys::task;
 const LONG: Duration = Duration::from_micros(8);
 /// So many hand-overs in a row that took longer are reason to look.
 const IN_A_ROW: u32 = 4;
-/// A look costs 10 µs; where the two were together, that is for so many calls the last one.
-const NOT_AGAIN: u32 = 64;
+/// A look costs 10 µs, and going there more: so many calls from one to the next, and twice as many each time, up to ...
+const AT_LEAST: u32 = 64;
+/// ... so many.
+const AT_MOST: u32 = 1 << 14;
 
 /// What a worker needs for it.
 #[derive(Debug)]
@@ -31,6 +36,10 @@ pub(super) struct Near {
     long: Cell<u32>,
     /// Calls without a look to come.
     wait: Cell<u32>,
+    /// So many calls without a look follow the next one.
+    pause: Cell<u32>,
+    /// Hand-overs in a row that did not take long.
+    short: Cell<u32>,
 }
 
 impl Near {
@@ -40,13 +49,23 @@ impl Near {
             mask: sched_getaffinity(Pid::from_raw(0)).ok(),
             long: Cell::new(0),
             wait: Cell::new(0),
+            pause: Cell::new(AT_LEAST),
+            short: Cell::new(0),
         }
     }
 
     /// A hand-over took this long.
     pub(super) fn took(&self, time: Duration) {
-        let long = if time < LONG { 0 } else { self.long.get() + 1 };
-        self.long.set(long);
+        if time >= LONG {
+            self.short.set(0);
+            self.long.set(self.long.get() + 1);
+            return;
+        }
+        self.long.set(0);
+        self.short.set(self.short.get() + 1);
+        if self.short.get() >= IN_A_ROW {
+            self.pause.set(AT_LEAST);
+        }
     }
 
     /// To be called with each call, while its caller waits.
@@ -56,10 +75,14 @@ impl Near {
             self.wait.set(wait - 1);
         } else if self.long.get() >= IN_A_ROW {
             self.long.set(0);
+            let pause = self.pause.get();
+            self.wait.set(pause);
+            self.pause.set((pause * 2).min(AT_MOST));
             let here = nix::sched::sched_getcpu().ok();
-            match task::processor(caller) {
-                Some(there) if here != Some(there) => self.go(there),
-                _ => self.wait.set(NOT_AGAIN),
+            if let Some(there) = task::processor(caller)
+                && here != Some(there)
+            {
+                self.go(there);
             }
         }
     }
@@ -84,17 +107,28 @@ mod tests {
     fn only_a_row_of_long_ones_is_a_reason_to_look() {
         let near = Near::new();
         let own = nix::unistd::gettid().as_raw();
-        for time in [9, 9, 9, 1, 9, 9, 9] {
-            near.took(Duration::from_micros(time));
-            near.follow(own);
-        }
-        assert_eq!((near.long.get(), near.wait.get()), (3, 0));
-        near.took(LONG);
-        // No thread, so no place to go to.
-        near.follow(-1);
-        assert_eq!((near.long.get(), near.wait.get()), (0, NOT_AGAIN));
+        let micros = |times: &[u64]| {
+            times
+                .iter()
+                .for_each(|&t| near.took(Duration::from_micros(t)))
+        };
+        micros(&[9, 9, 9, 1, 9, 9, 9]);
         near.follow(own);
-        assert_eq!(near.wait.get(), NOT_AGAIN - 1);
+        assert_eq!((near.long.get(), near.wait.get()), (3, 0));
+        for pause in [64, 128, 256] {
+            micros(&[9, 9, 9, 8]);
+            // No thread, so no place to go to.
+            near.follow(-1);
+            assert_eq!((near.long.get(), near.wait.get()), (0, pause));
+            micros(&[9, 9, 9, 9, 7]);
+            for left in (0..pause).rev() {
+                near.follow(own);
+                assert_eq!(near.wait.get(), left);
+            }
+        }
+        micros(&[1, 1, 1, 1, 8, 8, 8, 8]);
+        near.follow(-1);
+        assert_eq!(near.wait.get(), AT_LEAST);
     }
 
     #[test]
