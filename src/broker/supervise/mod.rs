@@ -46,6 +46,7 @@ use super::plan::{BrokerPlan, components};
 use super::reads::ReadPlan;
 use crate::exit::Failure;
 use crate::sys::at;
+use crate::sys::libc;
 use areas::Areas;
 use caller::Caller;
 use crew::Crew;

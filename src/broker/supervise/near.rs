@@ -10,9 +10,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
-
+use crate::sys::cpu::{self, Mask};
 use crate::sys::task;
 
 /// Handing over a file takes less than this on one processor, mostly.
@@ -26,7 +24,7 @@ const NOT_AGAIN: u32 = 64;
 #[derive(Debug)]
 pub(super) struct Near {
     /// Where this thread may run.
-    mask: Option<CpuSet>,
+    mask: Option<Mask>,
     /// Hand-overs in a row that took long.
     long: Cell<u32>,
     /// Calls without a look to come.
@@ -37,7 +35,7 @@ impl Near {
     /// For the calling thread.
     pub(super) fn new() -> Self {
         Self {
-            mask: sched_getaffinity(Pid::from_raw(0)).ok(),
+            mask: Mask::own(),
             long: Cell::new(0),
             wait: Cell::new(0),
         }
@@ -56,7 +54,7 @@ impl Near {
             self.wait.set(wait - 1);
         } else if self.long.get() >= IN_A_ROW {
             self.long.set(0);
-            let here = nix::sched::sched_getcpu().ok();
+            let here = cpu::here();
             match task::processor(caller) {
                 Some(there) if here != Some(there) => self.go(there),
                 _ => self.wait.set(NOT_AGAIN),
@@ -66,12 +64,8 @@ impl Near {
 
     /// Nothing is lost where it does not succeed but time.
     fn go(&self, there: usize) {
-        let Some(mask) = self.mask.filter(|mask| mask.is_set(there) == Ok(true)) else {
-            return;
-        };
-        let mut only = CpuSet::new();
-        if only.set(there).is_ok() && sched_setaffinity(Pid::from_raw(0), &only).is_ok() {
-            let _ = sched_setaffinity(Pid::from_raw(0), &mask);
+        if let Some(mask) = self.mask.filter(|mask| mask.has(there)) {
+            mask.go(there);
         }
     }
 }
@@ -101,18 +95,14 @@ mod tests {
     fn a_worker_goes_where_its_caller_is_and_stays_free() {
         let near = Near::new();
         let mask = near.mask.unwrap();
-        let free = (0..CpuSet::count()).filter(|&n| mask.is_set(n) == Ok(true));
+        let free = (0..cpu::limit()).filter(|&n| mask.has(n));
         for there in free {
             near.go(there);
             // It may have left again by now, but it may go anywhere.
-            assert_eq!(
-                sched_getaffinity(Pid::from_raw(0)).unwrap(),
-                mask,
-                "{there}"
-            );
+            assert_eq!(Mask::own(), Some(mask), "{there}");
         }
-        near.go(CpuSet::count() - 1);
+        near.go(cpu::limit() - 1);
         near.go(usize::MAX);
-        assert_eq!(sched_getaffinity(Pid::from_raw(0)).unwrap(), mask);
+        assert_eq!(Mask::own(), Some(mask));
     }
 }
