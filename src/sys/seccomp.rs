@@ -148,6 +148,7 @@ pub fn install_with_listener(_program: &Program) -> io::Result<Listener> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests {
     use super::super::bpf::Assembler;

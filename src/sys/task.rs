@@ -76,6 +76,7 @@ pub fn copy_descriptor(process: BorrowedFd<'_>, number: i32) -> Result<OwnedFd, 
     super::fds::owned(fd).map_err(|_| Errno::EBADF)
 }
 
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,6 +25,7 @@ mod read_only;
 mod resolve;
 mod staging;
 mod subtree;
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests;
 mod workers;
