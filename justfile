@@ -8,6 +8,10 @@ check:
     cargo fmt --check
     cargo clippy --locked --all-targets -- -D warnings
 
+# What the compiler and the linters say of the code for macOS, on Linux.
+check-darwin:
+    .ci/darwin
+
 # All tests, as root and as an ordinary user where possible; FILTER is a part of a test's name.
 test *FILTER:
     tests/run {{ FILTER }}

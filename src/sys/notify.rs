@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use super::libc;
 use nix::errno::Errno;
 
 /// SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP of linux/seccomp.h.
@@ -50,8 +51,8 @@ impl Buffers {
         };
         // SAFETY: SECCOMP_GET_NOTIF_SIZES takes flags 0 and writes one `struct seccomp_notif_sizes`, which lives on this frame.
         let r = unsafe {
-            libc::syscall(
-                libc::SYS_seccomp,
+            syscall!(
+                SYS_seccomp,
                 libc::SECCOMP_GET_NOTIF_SIZES,
                 0,
                 &raw mut sizes,

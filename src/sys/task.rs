@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
+use super::libc;
+use super::namespaces::{CloneFlags, enter};
 use nix::errno::Errno;
 
 /// The soft limit on file sizes of a thread (`RLIMIT_FSIZE`); `None` is no limit (prlimit(2)).
@@ -35,20 +37,18 @@ pub fn session(pid: i32) -> Result<i32, Errno> {
 /// Sends a signal to one thread (tkill(2)).
 pub fn signal_thread(tid: i32, signal: i32) -> Result<(), Errno> {
     // SAFETY: tkill takes two integers.
-    let r = unsafe { libc::syscall(libc::SYS_tkill, tid, signal) };
+    let r = unsafe { syscall!(SYS_tkill, tid, signal) };
     Errno::result(r).map(drop)
 }
 
 /// The calling thread gets its own working directory, root and umask (unshare(2), CLONE_FS).
 pub fn own_umask() -> Result<(), Errno> {
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_FS)
+    enter(CloneFlags::CLONE_FS).map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or(libc::EIO)))
 }
 
 /// Sets the umask of the calling thread; see [`own_umask`].
 pub fn set_umask(mask: u32) {
-    // The permission bits fit every platform's mode_t.
-    let mask = libc::mode_t::try_from(mask & 0o777).unwrap_or(0o777);
-    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask));
+    nix::sys::stat::umask(super::objects::permissions(mask & 0o777));
 }
 
 /// Raises the soft limit of this process to its hard limit.
@@ -63,7 +63,7 @@ pub fn raise_own_limit(resource: nix::sys::resource::Resource) -> io::Result<()>
 /// A descriptor for a process, by the number of its first thread (pidfd_open(2), 5.3). EINVAL or ENOENT: it is not a first thread.
 pub fn open_process(tgid: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: pidfd_open takes two integers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, tgid, 0) };
+    let fd = unsafe { syscall!(SYS_pidfd_open, tgid, 0) };
     Errno::result(fd)?;
     super::fds::owned(fd).map_err(|_| Errno::EBADF)
 }
@@ -71,11 +71,12 @@ pub fn open_process(tgid: i32) -> Result<OwnedFd, Errno> {
 /// A copy of another process's descriptor (pidfd_getfd(2), 5.6). It is the same open file.
 pub fn copy_descriptor(process: BorrowedFd<'_>, number: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: pidfd_getfd takes three integers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
+    let fd = unsafe { syscall!(SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
     Errno::result(fd)?;
     super::fds::owned(fd).map_err(|_| Errno::EBADF)
 }
 
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests {
     use super::*;

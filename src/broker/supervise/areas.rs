@@ -16,6 +16,7 @@ use super::memory::Fd;
 use super::place;
 use crate::broker::plan::BrokerPlan;
 use crate::sys::at::{self, How, Look};
+use crate::sys::libc;
 
 /// What holds in an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,6 +15,7 @@ use nix::errno::Errno;
 use super::memory::{Fd, Memory, Thread};
 use super::processes::{Processes, Stamp};
 use crate::sys::at::{self, Look};
+use crate::sys::libc;
 use crate::sys::{notify, task};
 
 /// PATH_MAX of linux/limits.h: the longest path with its NUL.

@@ -21,6 +21,7 @@ use crate::broker::git_paths::Gate;
 use crate::broker::gitdir::pass::Spot;
 use crate::broker::gitdir::{self, Ask, GateError, Passed, Pinned};
 use crate::sys::at::{self, Look};
+use crate::sys::libc;
 
 /// Entries that can make the directory around them a git directory, folded.
 const COMPLETING: [&[u8]; 6] = [

@@ -25,6 +25,7 @@ mod read_only;
 mod resolve;
 mod staging;
 mod subtree;
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -46,6 +47,7 @@ use super::plan::{BrokerPlan, components};
 use super::reads::ReadPlan;
 use crate::exit::Failure;
 use crate::sys::at;
+use crate::sys::libc;
 use areas::Areas;
 use caller::Caller;
 use crew::Crew;

@@ -13,9 +13,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
-
+use crate::sys::cpu::{self, Mask};
 use crate::sys::task;
 
 /// Handing over a file takes less than this on one processor, mostly.
@@ -31,7 +29,7 @@ const AT_MOST: u32 = 1 << 14;
 #[derive(Debug)]
 pub(super) struct Near {
     /// Where this thread may run.
-    mask: Option<CpuSet>,
+    mask: Option<Mask>,
     /// Hand-overs in a row that took long.
     long: Cell<u32>,
     /// Calls without a look to come.
@@ -46,7 +44,7 @@ impl Near {
     /// For the calling thread.
     pub(super) fn new() -> Self {
         Self {
-            mask: sched_getaffinity(Pid::from_raw(0)).ok(),
+            mask: Mask::own(),
             long: Cell::new(0),
             wait: Cell::new(0),
             pause: Cell::new(AT_LEAST),
@@ -78,7 +76,7 @@ impl Near {
             let pause = self.pause.get();
             self.wait.set(pause);
             self.pause.set((pause * 2).min(AT_MOST));
-            let here = nix::sched::sched_getcpu().ok();
+            let here = cpu::here();
             if let Some(there) = task::processor(caller)
                 && here != Some(there)
             {
@@ -89,16 +87,13 @@ impl Near {
 
     /// Nothing is lost where it does not succeed but time.
     fn go(&self, there: usize) {
-        let Some(mask) = self.mask.filter(|mask| mask.is_set(there) == Ok(true)) else {
-            return;
-        };
-        let mut only = CpuSet::new();
-        if only.set(there).is_ok() && sched_setaffinity(Pid::from_raw(0), &only).is_ok() {
-            let _ = sched_setaffinity(Pid::from_raw(0), &mask);
+        if let Some(mask) = self.mask.filter(|mask| mask.has(there)) {
+            mask.go(there);
         }
     }
 }
 
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,18 +130,14 @@ mod tests {
     fn a_worker_goes_where_its_caller_is_and_stays_free() {
         let near = Near::new();
         let mask = near.mask.unwrap();
-        let free = (0..CpuSet::count()).filter(|&n| mask.is_set(n) == Ok(true));
+        let free = (0..cpu::limit()).filter(|&n| mask.has(n));
         for there in free {
             near.go(there);
             // It may have left again by now, but it may go anywhere.
-            assert_eq!(
-                sched_getaffinity(Pid::from_raw(0)).unwrap(),
-                mask,
-                "{there}"
-            );
+            assert_eq!(Mask::own(), Some(mask), "{there}");
         }
-        near.go(CpuSet::count() - 1);
+        near.go(cpu::limit() - 1);
         near.go(usize::MAX);
-        assert_eq!(sched_getaffinity(Pid::from_raw(0)).unwrap(), mask);
+        assert_eq!(Mask::own(), Some(mask));
     }
 }

@@ -18,6 +18,7 @@ use super::magic::{self, Link};
 use super::memory::Fd;
 use super::place;
 use crate::sys::at::{self, How, Look};
+use crate::sys::libc;
 
 /// MAXSYMLINKS of linux/namei.h.
 const MAX_LINKS: u32 = 40;

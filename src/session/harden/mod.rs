@@ -18,6 +18,7 @@ mod inputs;
 mod read_floor;
 mod rule;
 mod table;
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests;
 

@@ -9,6 +9,7 @@
     reason = "a test ends by panicking"
 )]
 
+#[cfg(target_os = "linux")]
 mod abstract_sockets;
 mod access_lists;
 mod ancestor_rename;
@@ -20,6 +21,7 @@ mod descriptors;
 mod device_nodes;
 mod exec_writable;
 mod file_handles;
+#[cfg(target_os = "linux")]
 mod grant_swap;
 mod hard_link;
 mod host_processes;

@@ -11,6 +11,7 @@ use super::open::{Wish, not_ours};
 use super::{Outcome, Turn};
 use crate::broker::decide::decide_unnamed;
 use crate::sys::at::{self, How};
+use crate::sys::libc;
 
 /// `struct open_how` as it was first, and the largest the kernel looks at.
 const HOW_SIZE: usize = 24;

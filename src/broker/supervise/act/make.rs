@@ -12,6 +12,7 @@ use super::super::{Broker, Stop, place};
 use super::{Outcome, Turn};
 use crate::broker::action::{Action, Kind};
 use crate::sys::at;
+use crate::sys::libc;
 
 impl Turn<'_> {
     pub(super) fn mkdir(&self, dirfd: i32, path: u64, mode: i32) -> Result<Outcome, Stop> {

@@ -14,6 +14,7 @@ use super::open::{Wish, reopened};
 use super::{Outcome, Turn};
 use crate::broker::action::Action;
 use crate::sys::at::{self, Look};
+use crate::sys::libc;
 use crate::sys::task;
 
 impl Turn<'_> {

@@ -15,6 +15,7 @@ use crate::broker::action::{Action, Kind};
 use crate::broker::decide::Verdict;
 use crate::broker::gitdir::Passed;
 use crate::sys::at::{self, How, Look};
+use crate::sys::libc;
 
 /// What F_SETFL can change (SETFL_MASK of the kernel's fs/fcntl.c), but for the one flag that is taken back.
 const SETTABLE: i32 = libc::O_APPEND | libc::O_DIRECT | libc::O_NOATIME | libc::O_ASYNC;

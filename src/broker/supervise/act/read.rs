@@ -20,6 +20,7 @@ use super::super::{Cause, Stop, magic, place};
 use super::open::{Wish, reopened};
 use super::{Outcome, Turn};
 use crate::sys::at::{self, Look};
+use crate::sys::libc;
 
 /// `/dev/tty` (Documentation/admin-guide/devices.txt of the kernel).
 const TERMINAL: (u32, u32) = (5, 0);

@@ -11,6 +11,7 @@ use super::super::{Broker, Stop, place};
 use super::{Outcome, Turn};
 use crate::broker::action::Action;
 use crate::sys::at;
+use crate::sys::libc;
 
 impl Turn<'_> {
     pub(super) fn unlink(&self, dirfd: i32, path: u64, flags: i32) -> Result<Outcome, Stop> {

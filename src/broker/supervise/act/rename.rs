@@ -17,6 +17,7 @@ use crate::broker::action::{Action, Kind};
 use crate::broker::decide::{RenameFlags, Target, Verdict, decide, decide_link, decide_rename};
 use crate::broker::gitdir::Passed;
 use crate::sys::at::{self, Look};
+use crate::sys::libc;
 
 /// A path argument: where it starts and where it is written.
 type Path = (i32, u64);
