@@ -9,7 +9,7 @@ use crate::host::fs_view::Kind;
 use crate::plan::context::Ctx;
 use crate::plan::mandatory::Mandatory;
 use crate::plan::paths::{Walk, depth, upwards, within};
-use crate::plan::rules::{Never, ReadVerdict, Rules};
+use crate::plan::rules::{Never, ReadVerdict, Rules, Strength};
 use crate::policy::View;
 use crate::policy::pattern::fold;
 
@@ -205,11 +205,8 @@ impl<'a> Points<'a> {
             .filter_map(|e| e.value.exact().map(walk))
             .collect();
         // What is not there cannot be run, and what is never made will not be.
-        let nevers = self
-            .rules
-            .nevers
-            .iter()
-            .filter(|n| deny && n.walk.kind.is_some());
+        let there = |n: &&Never| deny && n.walk.kind.is_some() && !is_git_config(n);
+        let nevers = self.rules.nevers.iter().filter(there);
         let nevers: Vec<Spot> = nevers.map(|n| Spot::new(&n.walk)).collect();
         let mut out = Answers::default();
         for spot in self.spots.iter().chain(&roots).chain(&nevers) {
@@ -257,6 +254,12 @@ impl<'a> Points<'a> {
         }
         out
     }
+}
+
+/// Git writes its configuration anew where it can: on Linux it is among what can be written.
+fn is_git_config(never: &Never) -> bool {
+    let mut names = ["config", "config.worktree"].iter();
+    never.strength == Strength::Mandatory && names.any(|n| never.walk.real.ends_with(n))
 }
 
 /// What the bound view closes.

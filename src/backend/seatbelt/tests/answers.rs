@@ -35,8 +35,8 @@ const GIT: [&str; 5] = [
     "info/attributes",
     "commondir",
 ];
-/// Of those, what the project has.
-const GIT_THERE: [&str; 2] = ["hooks", "config"];
+/// Of those, what the project has and git itself never changes.
+const GIT_THERE: [&str; 1] = ["hooks"];
 const CLOSED: [&str; 5] = [
     "/users",
     "/volumes",
