@@ -7,6 +7,7 @@ mod evaluator;
 mod expressions;
 mod model;
 mod mutants;
+mod properties;
 mod shared;
 
 use std::path::{Path, PathBuf};

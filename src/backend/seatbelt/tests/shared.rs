@@ -60,7 +60,7 @@ fn machine(macos: bool) -> FakeFs {
         .iter()
         .fold(
             fs.link("/bin", "usr/bin").link("/lib", "usr/lib"),
-            |fs, d| fs.dir(d),
+            FakeFs::dir,
         )
         .file("/proc/keys", "")
 }
