@@ -122,6 +122,9 @@ pub fn rules(
     out.write = answers.write();
     out.exec = answers.exec();
     out.ways = answers.ways(&out.read);
+    if !answers.can_stand_in(&ctx.cwd(), &out.ways) {
+        return Err(resolve::no_cwd(ctx, &collected));
+    }
     nevers::Nevers::new(ctx, &collected, &mut out).collect(&mandatory)?;
     Ok(out)
 }

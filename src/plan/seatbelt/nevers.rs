@@ -55,6 +55,14 @@ impl<'a> Nevers<'a> {
             }
         }
         mandatory.links.iter().for_each(|at| self.link(at));
+        // The stage that becomes the command is this program: it is run wherever it stands, so it is not written there.
+        if self.ctx.policy.exec_deny_writable {
+            for path in spellings(&self.ctx.walk(&self.ctx.host.exe)) {
+                if self.may_write(&path) {
+                    self.never(path, Some(Kind::File));
+                }
+            }
+        }
         let hidden = self.rules.hides.iter().flat_map(|h| &h.walk.links);
         hidden.for_each(|l| self.link(&l.at));
         let names = anywhere(self.ctx).into_iter().map(Match::Expression);

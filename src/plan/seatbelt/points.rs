@@ -99,6 +99,8 @@ pub(super) struct Points<'a> {
     tmp: &'a Path,
     base: BTreeSet<PathBuf>,
     spots: Vec<Spot>,
+    /// What is to be read whatever the view: certificates, ccbox itself.
+    shown: Vec<Spot>,
 }
 
 impl<'a> Points<'a> {
@@ -127,6 +129,7 @@ impl<'a> Points<'a> {
             tmp,
             base: base(ctx),
             spots,
+            shown: rules.shows.iter().map(Spot::new).collect(),
         }
     }
 
@@ -144,8 +147,17 @@ impl<'a> Points<'a> {
     }
 
     fn may_read(&self, path: &Path) -> bool {
-        let viewed = || self.in_tmp(path) || !self.base.iter().any(|b| within(path, b));
-        self.ruled_read(path).unwrap_or_else(viewed)
+        let shown = || self.shown.iter().any(|s| within(path, &s.real));
+        let viewed = || !self.base.iter().any(|b| within(path, b));
+        self.ruled_read(path)
+            .unwrap_or_else(|| self.in_tmp(path) || shown() || viewed())
+    }
+
+    /// The places of what is shown, but for what a rule hides.
+    fn shown(&self) -> impl Iterator<Item = Match> {
+        let ruled = |s: &&Spot| self.ruled_read(&s.real) != Some(false);
+        let places = self.shown.iter().filter(ruled);
+        places.flat_map(|s| s.spelled.iter().map(|p| of_kind(p.clone(), s.kind)))
     }
 
     pub(super) fn read(&self) -> Vec<Point> {
@@ -162,6 +174,9 @@ impl<'a> Points<'a> {
             }
         }
         self.add_tmp(&mut out, true);
+        for at in self.shown() {
+            out.0.entry(at).or_insert(true);
+        }
         for path in &self.base {
             // A rule about the same path has the last word.
             out.0.entry(Match::Tree(path.clone())).or_insert(false);
@@ -209,10 +224,13 @@ impl<'a> Points<'a> {
         let nevers = self.rules.nevers.iter().filter(there);
         let nevers: Vec<Spot> = nevers.map(|n| Spot::new(&n.walk)).collect();
         let mut out = Answers::default();
-        for spot in self.spots.iter().chain(&roots).chain(&nevers) {
+        let exe = self.ctx.walk(&self.ctx.host.exe).real;
+        let spots = self.spots.iter().chain(&self.shown);
+        for spot in spots.chain(&roots).chain(&nevers) {
             let path = &spot.real;
             let writable = self.in_tmp(path) || self.rules.write(path).is_ok();
-            let granted = roots.iter().any(|r| within(path, &r.real));
+            let own = path == &exe;
+            let granted = own || roots.iter().any(|r| within(path, &r.real));
             let allowed = self.may_read(path) && !(deny && writable && !granted);
             for path in &spot.spelled {
                 // A file has nothing below it, and one form is enough for a permission.
@@ -233,6 +251,13 @@ impl<'a> Points<'a> {
         out.pruned()
     }
 
+    /// The command can start in that directory.
+    pub(super) fn can_stand_in(&self, dir: &Path, ways: &BTreeSet<PathBuf>) -> bool {
+        let is_dir = self.ctx.fs.meta(dir).map(|m| m.kind) == Some(Kind::Dir);
+        let real = self.ctx.walk(dir).real;
+        is_dir && (self.may_read(&real) || ways.contains(&real))
+    }
+
     fn add_tmp(&self, out: &mut Answers, allowed: bool) {
         let at = Match::Tree(self.tmp.to_path_buf());
         out.0.entry(at).or_insert(allowed);
@@ -241,11 +266,16 @@ impl<'a> Points<'a> {
     /// The closed directories on the way to what is open; those can be listed.
     pub(super) fn ways(&self, read: &[Point]) -> BTreeSet<PathBuf> {
         let open = read.iter().filter(|p| p.allowed).map(|p| &p.at);
-        let open = open.filter_map(path_of);
+        let open = open.filter_map(path_of).map(|p| (p, 1));
         let home = self.ctx.host.home_real.join("_");
+        // A link on the way to another one is read under its own name.
+        let grants = self.rules.grants.iter().map(|g| &g.walk);
+        let walks = grants.chain(&self.rules.shows);
+        let walks = walks.filter(|w| self.ruled_read(&w.real) != Some(false));
+        let links = walks.flat_map(|w| w.links.iter().map(|l| (l.at.as_path(), 0)));
         let mut out = BTreeSet::new();
-        for path in open.chain([home.as_path()]) {
-            for dir in upwards(path).skip(1) {
+        for (path, from) in open.chain([(home.as_path(), 1)]).chain(links) {
+            for dir in upwards(path).skip(from) {
                 let closed = self.base.iter().any(|b| within(dir, b));
                 if closed && self.ruled_read(dir) != Some(false) {
                     out.insert(dir.to_path_buf());
