@@ -288,9 +288,15 @@ fn visible_cwd(ctx: Ctx<'_>, rules: &Rules, tree: &Tree) -> Result<(), PlanError
     if inside.kind == Some(Kind::Dir) && !hidden {
         return Ok(());
     }
+    Err(no_cwd(ctx, rules))
+}
+
+/// Why the command cannot start in its directory.
+pub(super) fn no_cwd(ctx: Ctx<'_>, rules: &Rules) -> PlanError {
+    let cwd = ctx.cwd();
     let real = ctx.cwd_real();
     if let ReadVerdict::Hidden(h) = rules.read(&real) {
-        return Err(PlanError {
+        return PlanError {
             message: format!(
                 "the working directory `{}` is hidden by {} ({})",
                 cwd.display(),
@@ -298,7 +304,7 @@ fn visible_cwd(ctx: Ctx<'_>, rules: &Rules, tree: &Tree) -> Result<(), PlanError
                 place(&h.named.origin)
             ),
             hint: Some("remove that entry, or grant the directory: a deeper entry wins".to_owned()),
-        });
+        };
     }
     let (message, hint) = if ctx.fs.meta(&cwd).map(|m| m.kind) == Some(Kind::Dir) {
         (
@@ -317,10 +323,10 @@ fn visible_cwd(ctx: Ctx<'_>, rules: &Rules, tree: &Tree) -> Result<(), PlanError
             "create it, or name another one".to_owned(),
         )
     };
-    Err(PlanError {
+    PlanError {
         message,
         hint: Some(hint),
-    })
+    }
 }
 
 /// An argument that names something in the host's /tmp would not be found inside (semantics 11).

@@ -211,6 +211,8 @@ pub struct MacosPolicy {
     pub dns: bool,
     /// Apple events may be sent.
     pub allow_apple_events: bool,
+    /// The daemons that hold keys, tickets and accounts may be asked.
+    pub keychain: bool,
     /// The trust daemon may be asked.
     pub weaker_network_isolation: bool,
 }
@@ -382,6 +384,7 @@ impl Policy {
             macos: MacosPolicy {
                 dns: true,
                 allow_apple_events: false,
+                keychain: false,
                 weaker_network_isolation: false,
             },
             notices: Vec::new(),

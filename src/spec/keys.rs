@@ -84,6 +84,7 @@ pub(super) struct EnvKeys {
 pub(super) struct MacosKeys {
     pub(super) dns: Scalar<bool>,
     pub(super) allow_apple_events: Scalar<bool>,
+    pub(super) keychain: Scalar<bool>,
     pub(super) weaker_network_isolation: Scalar<bool>,
 }
 

@@ -156,6 +156,13 @@ pub(super) fn apply(keys: Keys, policy: &mut Policy) {
         said,
     );
     floor(
+        "macos.keychain",
+        &mut macos.keychain,
+        keys.macos.keychain.as_ref(),
+        |k| u8::from(!k),
+        said,
+    );
+    floor(
         "macos.weaker_network_isolation",
         &mut macos.weaker_network_isolation,
         keys.macos.weaker_network_isolation.as_ref(),

@@ -143,6 +143,7 @@ fn apply(keys: Keys, to: &mut Policy, said: &mut Said, macos: bool) {
         &mut to.macos.allow_apple_events,
         keys.macos.allow_apple_events,
     );
+    set(&mut to.macos.keychain, keys.macos.keychain);
     set(
         &mut to.macos.weaker_network_isolation,
         keys.macos.weaker_network_isolation,

@@ -321,6 +321,7 @@ fn macos(table: &Table<'_>) -> Result<MacosKeys, SpecError> {
     Ok(MacosKeys {
         dns: table.choice("dns", &[("on", true), ("off", false)])?,
         allow_apple_events: table.bool("allow_apple_events")?,
+        keychain: table.choice("keychain", &[("deny", false), ("allow", true)])?,
         weaker_network_isolation: table.bool("weaker_network_isolation")?,
     })
 }

@@ -316,7 +316,12 @@ const KEYS: &[(&str, &[&str])] = &[
     ("linux", &["weaker_nested"]),
     (
         "macos",
-        &["dns", "allow_apple_events", "weaker_network_isolation"],
+        &[
+            "dns",
+            "allow_apple_events",
+            "keychain",
+            "weaker_network_isolation",
+        ],
     ),
     ("commands", &["excluded"]),
     (

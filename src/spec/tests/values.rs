@@ -79,6 +79,7 @@ weaker_nested = false
 [macos]
 dns = "off"
 allow_apple_events = true
+keychain = "allow"
 [commands]
 excluded = []
 [limits]
@@ -153,7 +154,7 @@ tmp = "64M"
     );
     assert!(p.env.only);
     assert_eq!(p.env.unset[0].value, "HOME");
-    assert!(!p.macos.dns && p.macos.allow_apple_events);
+    assert!(!p.macos.dns && p.macos.allow_apple_events && p.macos.keychain);
     assert_eq!(p.tmp_size.as_ref().map(|t| t.value), Some(64 << 20));
 }
 
