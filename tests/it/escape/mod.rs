@@ -34,6 +34,7 @@ mod proc_sys;
 mod read_covers;
 mod read_floor;
 mod read_patterns;
+mod read_replaced;
 mod read_walks;
 mod reopen;
 mod set_user_id;
