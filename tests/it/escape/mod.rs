@@ -32,6 +32,7 @@ mod nested_users;
 mod path_sockets;
 mod proc_sys;
 mod read_covers;
+mod read_fifos;
 mod read_floor;
 mod read_patterns;
 mod read_replaced;
