@@ -45,15 +45,40 @@ pub struct ReadRule {
 /// What a rule names.
 #[derive(Debug, Clone)]
 pub enum Hidden {
-    /// An absolute path of the host and what lies below, but for the `open` paths and what lies below those.
-    Path {
-        /// The path.
-        path: PathBuf,
-        /// Paths below it.
-        open: Vec<PathBuf>,
-    },
+    /// A path of the host.
+    Path(HiddenPath),
     /// A pattern of `deny_read`.
     Pattern(Arc<dyn Matcher>),
+}
+
+/// An absolute path of the host and what lies below, but for the `open` paths and what lies below those.
+#[derive(Debug, Clone)]
+pub struct HiddenPath {
+    /// As both kinds of file systems read it, folded once: every open is compared with it.
+    unix: Vec<Vec<u8>>,
+    windows: Vec<Vec<u8>>,
+    open: Vec<PathBuf>,
+}
+
+impl HiddenPath {
+    /// `open` are paths below it.
+    #[must_use]
+    pub fn new(path: &Path, open: Vec<PathBuf>) -> Self {
+        let raw = components(path);
+        let read = |rules| raw.iter().map(|c| fold(c, rules).into_owned()).collect();
+        Self {
+            unix: read(NameRules::Unix),
+            windows: read(NameRules::Windows),
+            open,
+        }
+    }
+
+    fn read_by(&self, rules: NameRules) -> &[Vec<u8>] {
+        match rules {
+            NameRules::Unix => &self.unix,
+            NameRules::Windows => &self.windows,
+        }
+    }
 }
 
 impl ReadPlan {
@@ -130,17 +155,17 @@ impl Hidden {
     pub fn is_pattern(&self) -> bool {
         match self {
             Self::Pattern(_) => true,
-            Self::Path { .. } => false,
+            Self::Path(_) => false,
         }
     }
 
     fn covers(&self, folded: &[&[u8]], host: &Path, rules: NameRules) -> bool {
         match self {
-            Self::Path { path, open } => {
-                let path = components(path);
+            Self::Path(hidden) => {
+                let path = hidden.read_by(rules);
                 path.len() <= folded.len()
-                    && path.iter().zip(folded).all(|(a, b)| *fold(a, rules) == **b)
-                    && !open.iter().any(|o| host.starts_with(o))
+                    && path.iter().zip(folded).all(|(a, b)| a == b)
+                    && !hidden.open.iter().any(|o| host.starts_with(o))
             }
             Self::Pattern(matcher) => (1..=folded.len())
                 .any(|depth| folded.get(..depth).is_some_and(|head| matcher.names(head))),
@@ -149,10 +174,9 @@ impl Hidden {
 
     fn leads_through(&self, folded: &[&[u8]], top: usize, rules: NameRules) -> bool {
         match self {
-            Self::Path { path, .. } => {
-                let path = components(path);
-                path.len() > folded.len()
-                    && path.iter().zip(folded).all(|(a, b)| *fold(a, rules) == **b)
+            Self::Path(hidden) => {
+                let path = hidden.read_by(rules);
+                path.len() > folded.len() && path.iter().zip(folded).all(|(a, b)| a == b)
             }
             Self::Pattern(matcher) => matcher.starts_at(folded, top),
         }
@@ -171,10 +195,9 @@ mod tests {
         let rule = |text: &&str| {
             let names = match PathEntry::parse(text, false, ListKind::DenyRead, base, home) {
                 Ok(PathEntry::Pattern(p)) => Hidden::Pattern(Arc::new(Denied::new(&p))),
-                Ok(PathEntry::Exact(path)) => Hidden::Path {
-                    open: vec![path.join("open")],
-                    path,
-                },
+                Ok(PathEntry::Exact(path)) => {
+                    Hidden::Path(HiddenPath::new(&path, vec![path.join("open")]))
+                }
                 Err(e) => panic!("{text}: {e}"),
             };
             ReadRule {

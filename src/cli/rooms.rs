@@ -52,11 +52,16 @@ pub(super) fn check_path(ready: &Prepared, kind: CheckKind, path: &Path) -> Answ
         Err(_) => ready.host.cwd.join(path),
     };
     let real = plan::real_path(&RealFs, &typed);
-    let found = match kind {
+    let mut found = match kind {
         CheckKind::Write => plan::check::write(&ready.plan, &RealFs, &real),
         CheckKind::Exec => plan::check::exec(&ready.plan, &real),
         CheckKind::Read | CheckKind::Host => plan::check::read(&ready.plan, &real),
     };
+    if found.allowed && kind != CheckKind::Write {
+        let policy = &ready.loaded.policy;
+        let hides = plan::late::hides(policy, &ready.host, &RealFs, &ready.plan, &real);
+        found = hides.unwrap_or(found);
+    }
     // The child has the caller's uid and no more rights, so what the caller cannot read needs no rule that hides it.
     if found.allowed
         && kind == CheckKind::Read

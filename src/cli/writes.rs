@@ -218,7 +218,7 @@ fn action(asked: &str) -> &'static str {
 /// A pattern is not lifted by anything (semantics 5).
 fn read_hint(names: &Hidden, origin: &Origin, on_host: &Path) -> Option<String> {
     match names {
-        Hidden::Path { .. } => reads::hint(origin, on_host),
+        Hidden::Path(_) => reads::hint(origin, on_host),
         Hidden::Pattern(_) => removal("", origin),
     }
 }

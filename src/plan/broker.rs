@@ -16,9 +16,10 @@ use super::caches;
 use super::context::Ctx;
 use super::mandatory::Mandatory;
 use super::paths::{below, rest, within};
+use super::reads::ByName;
 use super::rules::Rules;
 use super::tree::{Node, Tree as Shape};
-use super::{PlanError, judge, names, reads};
+use super::{PlanError, judge, names};
 use crate::broker::fold::NameRules;
 use crate::broker::plan::{BrokerPlan, Tree};
 use crate::host::fs_view::Kind;
@@ -46,16 +47,17 @@ const FOLDING: [&str; 4] = ["hfs", "hfsplus", "apfs", "fuse.apfs"];
 /// The part of the broker; `None` where nothing of the host is writable by directory and reading is not its affair.
 pub(super) fn plan(
     ctx: Ctx<'_>,
-    rules: (&Rules, &Rules),
+    rules: (&Rules, &Rules, &ByName<'_>),
     mandatory: &Mandatory,
     shape: &Shape,
 ) -> Result<Option<BrokerPlan>, PlanError> {
+    let by_name = rules.2;
     let mut trees = trees(ctx, shape)?;
-    if trees.is_empty() && !reads::wanted(ctx) {
+    if trees.is_empty() && !by_name.traps() {
         return Ok(None);
     }
     // A private cache shows files of the host: what names decide about must not be given another one there.
-    if ctx.policy.fs.protect_git || reads::has_patterns(ctx) {
+    if ctx.policy.fs.protect_git || by_name.decides() {
         trees.extend(caches(shape));
         trees.sort_by(|a, b| a.guest.cmp(&b.guest));
     }

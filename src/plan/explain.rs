@@ -168,12 +168,17 @@ fn reading(reads: &ReadPlan, line: &mut impl FnMut(String)) {
         line("every open for reading is watched, which makes it slower (--trace)".to_owned());
         return;
     }
-    line(
-        "every open for reading is decided by name, which makes it slower; never read, beside what is hidden:"
-            .to_owned(),
-    );
+    let patterns = || reads.rules.iter().filter(|r| r.names.is_pattern());
+    let more = if patterns().next().is_some() {
+        "; never read, beside what is hidden:"
+    } else {
+        ""
+    };
+    line(format!(
+        "every open for reading is decided by name, which makes it slower{more}"
+    ));
     let mut told = HashSet::new();
-    for rule in reads.rules.iter().filter(|r| r.names.is_pattern()) {
+    for rule in patterns() {
         let place = place(&rule.origin);
         if told.insert((&rule.words, place.clone())) {
             line(format!("  {}  [{place}]", one_line(&rule.words)));

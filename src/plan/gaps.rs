@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::context::Ctx;
 use super::mandatory::Mandatory;
 use super::paths::Walk;
+use super::reads::ByName;
 use super::rules::{Named, Rules, Strength, place};
 use super::tree::{Node, Tree};
 use super::{Gap, PlanError};
@@ -40,7 +41,7 @@ pub(super) fn collect(
     ctx: Ctx<'_>,
     (rules, mandatory): (&Rules, &Mandatory),
     tree: &Tree,
-    broker: Option<&BrokerPlan>,
+    (broker, by_name): (Option<&BrokerPlan>, &ByName<'_>),
     unheld: &[PathBuf],
 ) -> Missing {
     let mut out = match &ctx.host.broker {
@@ -52,7 +53,7 @@ pub(super) fn collect(
     };
     let replaced = host_replace(ctx, rules, unheld, &out.replaceable);
     out.gaps.extend(replaced);
-    out.gaps.extend(late_secrets(ctx, rules, tree));
+    out.gaps.extend(late_secrets(ctx, rules, tree, by_name));
     out
 }
 
@@ -68,8 +69,8 @@ fn other_runs(ctx: Ctx<'_>, broker: Option<&BrokerPlan>) -> Option<Gap> {
 }
 
 /// What the child makes itself it may read (semantics 6), but the host may put a secret there too.
-fn late_secrets(ctx: Ctx<'_>, rules: &Rules, tree: &Tree) -> Option<Gap> {
-    let hides = rules.hides.iter();
+fn late_secrets(ctx: Ctx<'_>, rules: &Rules, tree: &Tree, by_name: &ByName<'_>) -> Option<Gap> {
+    let hides = rules.hides.iter().filter(|h| !by_name.holds(h));
     let absent: BTreeSet<String> = hides
         .filter(|h| h.walk.kind.is_none() && creatable(ctx, tree, &h.walk.real))
         .map(|h| format!("`{}` ({})", h.named.words, place(&h.named.origin)))
@@ -256,7 +257,7 @@ fn patterns(ctx: Ctx<'_>, tree: &Tree, why: &str) -> Option<PlanError> {
 }
 
 /// Not a rule that ccbox brings along.
-fn is_asked_for(origin: &Origin) -> bool {
+pub(super) fn is_asked_for(origin: &Origin) -> bool {
     !matches!(origin.layer, Layer::Profile(_) | Layer::BuiltIn(_))
 }
 

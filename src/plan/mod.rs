@@ -18,6 +18,7 @@ mod git_includes;
 mod grants;
 mod hooks_path;
 mod judge;
+pub mod late;
 mod layout;
 mod mandatory;
 mod memo;

@@ -12,6 +12,7 @@ use super::layout::{self, Layout};
 use super::mandatory::{self, Mandatory};
 use super::memo::Memo;
 use super::paths::walk;
+use super::reads::ByName;
 use super::rules::{Grant, ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::{
@@ -146,9 +147,10 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
     let (mut rules, mandatory) = collect(ctx, &mut notices)?;
     let single = crowds::merge(ctx, &mut rules, &mut notices);
     let mut layout = layout::build(ctx, &rules)?;
+    let by_name = ByName::find(ctx, &rules, &layout.tree);
     let broker = broker(
         ctx,
-        (&rules, &single),
+        (&rules, &single, &by_name),
         &mandatory,
         &mut layout,
         &mut notices,
@@ -163,13 +165,12 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
     crowds::bearable(mounts.len())?;
     let (read_floor, unheld) = read_floor::collect(ctx, &rules, &layout.tree);
     let broker = broker.map(|mut plan| {
-        plan.reads = reads::collect(ctx, &rules, &read_floor, &layout.tree);
+        plan.reads = reads::collect(ctx, &rules, &by_name, &read_floor, &layout.tree);
         plan
     });
-    // A pattern that is decided by name holds a hidden file whatever takes its place.
-    let decided = |p: &BrokerPlan| p.reads.as_ref().is_some_and(|r| r.decides);
-    let unheld = if broker.as_ref().is_some_and(decided) {
-        notices.extend(reads::notice(ctx));
+    // What is decided by name stays hidden whatever takes its place.
+    let unheld = if broker.is_some() && by_name.decides() {
+        notices.extend(reads::notice(ctx, &by_name));
         Vec::new()
     } else {
         unheld
@@ -185,7 +186,7 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
             ctx,
             (&rules, &mandatory),
             &layout.tree,
-            broker.as_ref(),
+            (broker.as_ref(), &by_name),
             &unheld,
         ),
         broker,
@@ -199,7 +200,7 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
 /// The part of the broker. Where it denies a single file that is granted, that one is shown read-only.
 fn broker(
     ctx: Ctx<'_>,
-    rules: (&Rules, &Rules),
+    rules: (&Rules, &Rules, &ByName<'_>),
     mandatory: &Mandatory,
     layout: &mut Layout,
     notices: &mut Vec<String>,

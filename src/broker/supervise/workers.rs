@@ -402,6 +402,7 @@ fn handle(
         Some(Ok(Outcome::Later(waiting))) => {
             let queued = Queued {
                 id: request.id,
+                tid: request.tid,
                 waiting,
             };
             let queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);

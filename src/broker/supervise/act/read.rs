@@ -169,6 +169,12 @@ impl Turn<'_> {
             Err(Errno::ENOENT) => return Ok(()),
             path => path?,
         };
+        // Moved by the host, after it was found here, out of all that its mount shows (prepend_path in the kernel's fs/d_path.c): what it
+        // is called now is nobody's to know.
+        let nowhere = path.strip_suffix(place::DELETED).unwrap_or(&path) == b"/";
+        if nowhere && !self.broker.areas.is_root(look) {
+            return Err(Errno::EACCES.into());
+        }
         // Whether or not it has other names: those that are not shown inside do not make this one another's.
         let last = path.strip_suffix(place::DELETED);
         let denied = std::iter::once(path.as_slice())
