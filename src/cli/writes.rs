@@ -18,6 +18,9 @@ use crate::policy::pattern::PathPattern;
 use crate::policy::{Layer, Origin};
 use crate::report::{Reporter, Sink as _, Verbosity, Violation};
 
+/// What changes an object and no directory.
+const IN_PLACE: [&str; 6] = ["write", "truncate", "chmod", "chown", "utime", "xattr"];
+
 /// Names that programs try where they may not write, and do without.
 const NOISE: &str = include_str!("../policy/data/noise.txt");
 
@@ -126,8 +129,7 @@ impl Writes {
                 if there_already && asked == "mkdir" {
                     return Some(format!("[filesystem] allow_read = [{}]", entry(path)?));
                 }
-                let alone = matches!(asked, "write" | "truncate" | "chmod" | "metadata")
-                    || there_already && asked == "create";
+                let alone = IN_PLACE.contains(&asked) || there_already && asked == "create";
                 let there = if alone { path } else { path.parent()? };
                 if let Some(shown) = shown_by
                     && (shown.moved || shown.path.starts_with(there))
@@ -208,6 +210,9 @@ fn action(asked: &str) -> &'static str {
         "create" | "mkdir" | "symlink" | "mknod" | "bind" | "rename-to" => "file-write-create",
         "link" => "file-link",
         "chmod" => "file-write-mode",
+        "chown" => "file-write-owner",
+        "utime" => "file-write-times",
+        "xattr" => "file-write-xattr",
         "write" | "truncate" => "file-write-data",
         "read" => "file-read-data",
         "exec" => "process-exec",

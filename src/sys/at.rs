@@ -356,6 +356,18 @@ pub fn remove_attribute(object: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno
     Errno::result(r).map(drop)
 }
 
+/// getxattr(2) on the object of a descriptor, which may be of `O_PATH`: whether there is such an attribute.
+pub fn has_attribute(object: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno> {
+    let path = own_name(object);
+    // SAFETY: getxattr reads two NUL-terminated strings, which outlive the call, and writes nothing for a size of 0.
+    let r = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) };
+    match Errno::result(r) {
+        Ok(_) => Ok(true),
+        Err(Errno::ENODATA) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// truncate(2) on the object of a descriptor, which may be of `O_PATH`: all checks of the call are made on the object.
 pub fn truncate(object: BorrowedFd<'_>, length: i64) -> Result<(), Errno> {
     let name = own_name(object);

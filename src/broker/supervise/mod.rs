@@ -112,7 +112,7 @@ pub struct Unreached {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     /// What was asked: create, write, rename (away), rename-to, move (a directory, refused for what is in it), link, unlink, rmdir, mkdir,
-    /// chmod, symlink, mknod, truncate, exec.
+    /// chmod, chown, utime, xattr, symlink, mknod, truncate, exec.
     pub action: &'static str,
     /// Of what: absolute, as the child sees it.
     pub path: PathBuf,
