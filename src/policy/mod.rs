@@ -5,6 +5,8 @@
 pub mod address;
 pub mod egress;
 pub mod environment;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 pub mod host;
 pub mod host_rule;
 pub mod path;

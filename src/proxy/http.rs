@@ -70,7 +70,16 @@ pub(super) async fn serve_for(
         async move { Ok::<_, Infallible>(client.handle(request).await) }
     });
     // The error is the client's: it broke off, sent no HTTP (answered with 400 or 431), or took too long.
-    let _ = http1::Builder::new()
+    let _ = reader(limit)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
+        .await;
+}
+
+/// How a client's requests are read.
+pub(super) fn reader(limit: Duration) -> http1::Builder {
+    let mut reader = http1::Builder::new();
+    reader
         .timer(TokioTimer::new())
         .header_read_timeout(limit)
         .max_buf_size(MAX_HEAD)
@@ -78,10 +87,8 @@ pub(super) async fn serve_for(
         .preserve_header_case(true)
         .auto_date_header(false)
         // A client may send its request, close its side, and wait for the answer.
-        .half_close(true)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades()
-        .await;
+        .half_close(true);
+    reader
 }
 
 impl Client {
@@ -243,7 +250,7 @@ impl Client {
 }
 
 /// Where a request wants to go.
-fn target(request: &Request<Incoming>) -> Result<Authority, Refusal> {
+pub(super) fn target(request: &Request<Incoming>) -> Result<Authority, Refusal> {
     let uri = request.uri();
     let malformed = |why: &str| Refusal::Malformed(why.to_owned());
     let Some(authority) = uri.authority() else {
@@ -274,7 +281,7 @@ fn target(request: &Request<Incoming>) -> Result<Authority, Refusal> {
 }
 
 /// `http://host/path?query` → `/path?query`.
-fn origin_form(uri: &Uri) -> Result<Uri, Refusal> {
+pub(super) fn origin_form(uri: &Uri) -> Result<Uri, Refusal> {
     let path = uri.path_and_query().map_or("/", |p| p.as_str());
     let path = if path.starts_with('/') {
         path.to_owned()

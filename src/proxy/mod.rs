@@ -10,6 +10,8 @@ mod dial;
 pub mod dns;
 mod forward;
 mod framing;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod head;
 mod http;
 mod limits;
