@@ -17,13 +17,14 @@ use super::rules::{Grant, ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::{
     Mount, NetworkPlan, Pin, Plan, PlanError, ReadFloor, RuleBook, book, broker, crowds, denies,
-    env, etc_files, gaps, grants, order, read_floor, reads, secrets, view, worktree,
+    env, etc_files, gaps, grants, order, read_floor, reads, secrets, upstream, view, worktree,
 };
 use crate::broker::plan::BrokerPlan;
 use crate::host::fs_view::Kind;
 use crate::host::{FsView, HostFacts};
 use crate::policy::egress::EgressPolicy;
 use crate::policy::environment::{self, Scrubbed};
+use crate::policy::upstream::Chain;
 use crate::policy::{NetworkMode, Policy};
 
 impl Plan {
@@ -46,12 +47,14 @@ impl Plan {
             fs: &memo,
         };
         let scrubbed = environment::scrub(&host.env, &policy.env);
-        let network = network(policy)?;
-        let files = if policy.fs.disabled {
+        let mut network = network(policy)?;
+        let said = upstream::attach(&mut network, ctx);
+        let mut files = if policy.fs.disabled {
             FilePlan::disabled(ctx)
         } else {
             files(ctx, argv)?
         };
+        files.notices.extend(said);
         Ok(assemble(ctx, argv, files, network, scrubbed))
     }
 }
@@ -63,7 +66,14 @@ pub const MAX_FORWARDED: usize = 100;
 /// The network part of a plan.
 pub(super) fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
     let egress = EgressPolicy::new(&policy.net);
-    let forwarded_ports = egress.forwarded_ports();
+    let user_proxies = upstream::user_proxies(policy)?;
+    let mut user_ports: Vec<u16> = user_proxies.iter().map(|(_, p)| p.value).collect();
+    user_ports.sort_unstable();
+    user_ports.dedup();
+    let mut forwarded_ports = egress.forwarded_ports();
+    forwarded_ports.extend(&user_ports);
+    forwarded_ports.sort_unstable();
+    forwarded_ports.dedup();
     if forwarded_ports.len() > MAX_FORWARDED {
         return Err(PlanError {
             message: format!(
@@ -77,6 +87,9 @@ pub(super) fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
         mode: policy.net.mode,
         egress,
         forwarded_ports,
+        user_ports,
+        user_proxies,
+        upstream: Chain::default(),
         transparent_ports: transparent_ports(policy).to_vec(),
         hint_file: policy.net.hint_file.clone(),
     })

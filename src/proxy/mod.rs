@@ -10,13 +10,17 @@ mod dial;
 pub mod dns;
 mod forward;
 mod framing;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod head;
 mod http;
 mod limits;
+mod link;
 mod refusal;
 mod server;
 mod socks;
 mod socks_wire;
+mod through;
 mod token;
 mod tunnel;
 mod upstream;
@@ -37,6 +41,7 @@ use tokio::time::timeout;
 
 use crate::policy::NetworkMode;
 use crate::policy::egress::EgressPolicy;
+use crate::policy::upstream::Chain;
 use crate::report::Sink;
 use catch::{Catch, Names};
 use dial::{Dialer, Resolve, SystemResolver};
@@ -44,7 +49,7 @@ use limits::Limits;
 use server::{Purpose, Shared};
 use token::Token;
 
-pub use variables::{child_env, is_proxy_variable};
+pub use variables::{Instead, child_env, is_proxy_variable};
 
 /// How long the end of a run waits for what the child has sent but the proxies have not yet sent on.
 const DRAIN: Duration = Duration::from_millis(250);
@@ -58,6 +63,10 @@ const RESOLVER_THREADS: usize = 32;
 pub struct ProxyConfig {
     /// Decides.
     pub egress: EgressPolicy,
+    /// Which connections go through a proxy of the caller's network.
+    pub upstream: Chain,
+    /// Forwarded ports behind which a proxy of the caller is: no rule of the policy is asked there.
+    pub user_ports: Vec<u16>,
     /// Sockets that speak HTTP and SOCKS5, told apart by the first byte.
     pub listeners: Vec<TcpListener>,
     /// Forwarded loopback ports: a socket in the namespace and the host port behind it (semantics 42).
@@ -166,7 +175,15 @@ impl ProxySet {
             (doors, dns)
         };
         let shared = Arc::new(Shared::new(
-            Dialer::new(config.egress, resolver, listening, &limits),
+            Dialer::new(
+                config.egress,
+                config.upstream,
+                config.user_ports,
+                Arc::clone(&sink),
+                resolver,
+                listening,
+                &limits,
+            ),
             sink,
             config.identify,
             config.hint_file,

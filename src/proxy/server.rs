@@ -15,13 +15,14 @@ use tokio::time::{sleep, timeout};
 use super::catch::{self, Names};
 use super::dial::Dialer;
 use super::limits::{Limits, SEATS, TURNED_AWAY};
+use super::link::Reached;
 use super::refusal::{self, Refusal};
 use super::token::Token;
-use super::tunnel::{self, Early, Ends, Stopped};
+use super::tunnel::{self, Early, Stopped};
 use super::vet::{self, Expected};
 use super::{Identify, forward, http, socks};
 use crate::policy::egress::Denial;
-use crate::policy::host::Authority;
+use crate::policy::host::{Authority, Host};
 use crate::report::Sink;
 
 /// After a failed accept (no descriptors left): long enough to not spin, short enough to not be noticed.
@@ -94,7 +95,7 @@ impl Shared {
         &self,
         to: &Authority,
         client: TcpStream,
-        upstream: TcpStream,
+        upstream: Reached,
         early: Early,
     ) {
         let expected = Expected {
@@ -103,11 +104,7 @@ impl Shared {
             limit: self.limits.hello,
         };
         let peer = client.peer_addr().ok();
-        let ends = Ends {
-            client,
-            upstream,
-            early,
-        };
+        let ends = upstream.ends(client, early);
         let unsent = self.unsent();
         if let Err(stopped) = tunnel::run(ends, Some(expected), self.limits.idle, unsent).await {
             let Stopped {
@@ -123,21 +120,29 @@ impl Shared {
     pub(super) async fn tunnel_unchecked(
         &self,
         client: TcpStream,
-        upstream: TcpStream,
+        upstream: Reached,
         early: Early,
     ) {
-        let ends = Ends {
-            client,
-            upstream,
-            early,
-        };
+        let ends = upstream.ends(client, early);
         // Without an expectation nothing is refused.
         let _ = tunnel::run(ends, None, self.limits.idle, self.unsent()).await;
     }
 
-    /// Where a forwarded port leads.
-    pub(super) fn forward_targets(&self, port: u16) -> Vec<std::net::IpAddr> {
-        self.dialer.egress().forward_targets(port)
+    /// A connection to the host's side of a forwarded port.
+    pub(super) async fn dial_forward(&self, port: u16) -> Option<Reached> {
+        if let Some(dialled) = self.dialer.dial_user_proxy(port).await {
+            return dialled.ok();
+        }
+        for ip in self.dialer.egress().forward_targets(port) {
+            let to = Authority {
+                host: Host::Ip(ip),
+                port,
+            };
+            if let Ok(reached) = self.dialer.dial(&to).await {
+                return Some(reached);
+            }
+        }
+        None
     }
 
     /// Completes once everything the child sent has been sent on.

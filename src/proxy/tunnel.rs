@@ -16,6 +16,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::link::Link;
 use super::vet::{Expected, VetError, Violated};
 use crate::sys::splice::Pipe;
 
@@ -23,6 +24,9 @@ use crate::sys::splice::Pipe;
 const COPY_FIRST: u64 = 64 * 1024;
 /// 8 KiB, the usual default, costs twice the CPU (egress-proxy §2).
 const BUFFER: usize = 64 * 1024;
+
+mod over_tls;
+
 thread_local! {
     /// One buffer serves every tunnel of the thread: it is only used between a read and a write that both complete at once, so
     /// idle tunnels hold no memory.
@@ -42,7 +46,7 @@ pub(super) struct Early {
 #[derive(Debug)]
 pub(super) struct Ends {
     pub(super) client: TcpStream,
-    pub(super) upstream: TcpStream,
+    pub(super) upstream: Link,
     pub(super) early: Early,
 }
 
@@ -59,40 +63,65 @@ pub(super) async fn run<G>(
         upstream,
         early,
     } = ends;
-    for socket in [&client, &upstream] {
+    for socket in [&client, upstream.socket()] {
         // Latency only: a tunnel without these still works.
         let _ = socket.set_nodelay(true);
         let _ = nix::sys::socket::setsockopt(socket, sockopt::KeepAlive, &true);
     }
     let activity = Activity::new();
-    let up = async {
-        let first = match expected {
-            Some(expected) => expected.vet(&client, early.from_client).await?,
-            None => early.from_client,
-        };
-        let end = carry(&client, &upstream, first, &activity).await?;
-        drop(uploaded);
-        Ok::<_, VetError>(end)
+    let first = async {
+        match expected {
+            Some(expected) => expected.vet(&client, early.from_client).await,
+            None => Ok(early.from_client),
+        }
     };
-    let down = async {
-        let end = carry(&upstream, &client, early.from_upstream, &activity).await?;
-        Ok(end)
-    };
-    let result = tokio::select! {
-        result = async { tokio::try_join!(up, down) } => result,
-        () = activity.idle(idle) => Err(VetError::Broken),
+    let (result, upstream) = match upstream {
+        Link::Plain(stream) => {
+            let up = async { Ok(carry(&client, &stream, first.await?, &activity).await?) };
+            let down = carry(&stream, &client, early.from_upstream, &activity);
+            let result = both(up, uploaded, down, &activity, idle).await;
+            (result, Link::Plain(stream))
+        }
+        Link::Tls(tls) => {
+            let (mut read, mut write) = tokio::io::split(*tls);
+            let up =
+                async { Ok(over_tls::up(&client, &mut write, first.await?, &activity).await?) };
+            let down = over_tls::down(&mut read, &client, early.from_upstream, &activity);
+            let result = both(up, uploaded, down, &activity, idle).await;
+            (result, Link::Tls(Box::new(read.unsplit(write))))
+        }
     };
     match result {
         Ok((End::Whole, End::Whole)) => Ok(()),
         Ok(_) | Err(VetError::Broken) => {
             let _ = client.set_zero_linger();
-            let _ = upstream.set_zero_linger();
+            let _ = upstream.socket().set_zero_linger();
             Ok(())
         }
         Err(VetError::Denied(violated)) => {
-            let _ = upstream.set_zero_linger();
+            let _ = upstream.socket().set_zero_linger();
             Err(Box::new(Stopped { client, violated }))
         }
+    }
+}
+
+/// Both directions to their ends, or until nothing has moved for too long.
+async fn both<G>(
+    up: impl Future<Output = Result<End, VetError>>,
+    uploaded: G,
+    down: impl Future<Output = io::Result<End>>,
+    activity: &Activity,
+    idle: Duration,
+) -> Result<(End, End), VetError> {
+    let up = async {
+        let end = up.await?;
+        drop(uploaded);
+        Ok(end)
+    };
+    let down = async { Ok(down.await?) };
+    tokio::select! {
+        result = async { tokio::try_join!(up, down) } => result,
+        () = activity.idle(idle) => Err(VetError::Broken),
     }
 }
 

@@ -64,6 +64,8 @@ pub(super) struct NetKeys {
     pub(super) allow_local_binding: Scalar<bool>,
     pub(super) transparent_ports: Scalar<Vec<u16>>,
     pub(super) upstream: Scalar<UpstreamProxy>,
+    pub(super) http_proxy_port: Scalar<u16>,
+    pub(super) socks_proxy_port: Scalar<u16>,
     pub(super) allowed: Vec<Ruled<HostRule>>,
     pub(super) denied: Vec<Ruled<HostRule>>,
     /// Spellings of `denied` that were ambiguous, in words.

@@ -378,6 +378,8 @@ fn an_open_policy_is_not_served() {
     let config = ProxyConfig {
         identify: None,
         egress: EgressPolicy::new(&policy),
+        upstream: Chain::default(),
+        user_ports: vec![],
         listeners: vec![],
         forwards: vec![],
         catch: None,

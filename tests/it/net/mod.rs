@@ -14,6 +14,7 @@ mod isolation;
 mod names;
 mod protocol;
 mod tls;
+mod upstream;
 
 #[path = "../../lab/lab.rs"]
 pub(crate) mod lab;
