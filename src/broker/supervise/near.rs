@@ -103,9 +103,9 @@ mod tests {
         let near = Near::new();
         let own = nix::unistd::gettid().as_raw();
         let micros = |times: &[u64]| {
-            times
-                .iter()
-                .for_each(|&t| near.took(Duration::from_micros(t)))
+            for &time in times {
+                near.took(Duration::from_micros(time));
+            }
         };
         micros(&[9, 9, 9, 1, 9, 9, 9]);
         near.follow(own);
