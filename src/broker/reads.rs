@@ -25,6 +25,8 @@ pub struct ReadPlan {
     pub watched: bool,
     /// What stands inside: a path there, and the host's path of it. `None` is the sandbox's own.
     pub places: Vec<(PathBuf, Option<PathBuf>)>,
+    /// Directories inside whose entries the read floor grants one by one: what comes later has no grant, and the kernel refuses it.
+    pub floor: Vec<PathBuf>,
     /// Paths of the host that patterns do not speak of, and what lies below: certificates that every view shows (D16).
     pub shown: Vec<PathBuf>,
     /// Some file system reads names as Windows does.
@@ -219,6 +221,7 @@ mod tests {
                 ("/tmp".into(), None),
                 ("/w".into(), Some("/home/u/src".into())),
             ],
+            floor: Vec::new(),
             shown: vec!["/etc/certs".into()],
             windows: false,
         }

@@ -102,6 +102,10 @@ impl Writes {
                 "it is not shown inside".to_owned(),
                 entry(on_host).map(|path| format!("[filesystem] allow_read = [{path}]")),
             ),
+            Cause::Beside => (
+                "made or replaced on the host during this run, beside a hidden file; readable in the next one".to_owned(),
+                None,
+            ),
             Cause::Program => {
                 let line = entry(on_host).map(|path| format!("exec_grant_roots = [{path}]"));
                 (plan::check::exec(&self.plan, &denial.path).rule, line)

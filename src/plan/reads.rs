@@ -86,6 +86,7 @@ pub(super) fn collect(
             .iter()
             .map(|(at, node)| (at.to_path_buf(), host(node)))
             .collect(),
+        floor: floor.above.clone(),
         shown: rules.shows.iter().map(|w| w.real.clone()).collect(),
         windows: ctx.host.wsl2,
     };

@@ -6,6 +6,7 @@
 
 mod act;
 mod areas;
+mod beside;
 mod caller;
 mod crew;
 mod denial;
@@ -49,6 +50,7 @@ use crate::exit::Failure;
 use crate::sys::at;
 use crate::sys::libc;
 use areas::Areas;
+use beside::Beside;
 use caller::Caller;
 use crew::Crew;
 use denial::Denied;
@@ -147,6 +149,8 @@ pub enum Cause {
     Hidden(usize),
     /// It is there on the host and not inside.
     NotShown,
+    /// The host has made it or put it there during the run, in a directory above a hidden file; the kernel has refused it.
+    Beside,
     /// Programs there are not executed ([`Sink::closes_program`]); the kernel has refused it.
     Program,
 }
@@ -252,6 +256,7 @@ impl Prepared {
     pub fn open(self, door: Door) -> Result<Supervisor, BrokerError> {
         let broker = Broker {
             areas: Areas::new(&self.plan, door.root.as_fd())?,
+            beside: beside(&self.plan, &door.root),
             listener: door.listener,
             root: Fd::new(door.root),
             child: door.child,
@@ -270,6 +275,13 @@ impl Prepared {
         };
         workers::start(broker, self.staff, self.crew)
     }
+}
+
+/// Only where opens are watched: where names decide, the child opens nothing itself.
+fn beside(plan: &BrokerPlan, root: &OwnedFd) -> Option<Beside> {
+    let reads = plan.reads.as_ref()?;
+    (reads.watched && !reads.decides && !reads.floor.is_empty())
+        .then(|| Beside::new(root.as_fd(), &reads.floor))
 }
 
 /// The top of a writable root on the host, before any code of the child runs.
@@ -296,6 +308,8 @@ struct Broker {
     set: RuleSet,
     /// What may not be read by name, where opens for reading trap.
     reads: Option<ReadPlan>,
+    /// What the read floor refuses, where that is told.
+    beside: Option<Beside>,
     areas: Areas,
     trees: Vec<TreePaths>,
     /// Shared by operations on entries, taken alone by those that move directories or depend on more than one entry.

@@ -8,5 +8,6 @@ mod harness;
 mod kept;
 mod paths;
 mod races;
+mod read_races;
 mod runs;
 mod storm;

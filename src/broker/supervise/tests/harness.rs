@@ -13,9 +13,10 @@ use landlock::{
 use nix::sched::CloneFlags;
 use nix::unistd::Pid;
 
-use crate::broker::decide::{Denied, Rule};
+use crate::broker::decide::{Denied, Matcher, Rule};
 use crate::broker::fold::NameRules;
 use crate::broker::plan::{BrokerPlan, NamedRule, Tree, components};
+use crate::broker::reads::{Hidden, ReadPlan, ReadRule};
 use crate::broker::supervise::{Cause, Denial, Door, Sink, Staff, prepare_with};
 use crate::policy::path::{ListKind, PathEntry};
 use crate::policy::{Layer, Origin};
@@ -96,6 +97,37 @@ impl Setup {
             },
             text,
         )
+    }
+
+    /// Opens for reading are decided by this pattern of `deny_read`.
+    pub(super) fn hidden(mut self, text: &str) -> Self {
+        let matcher = Arc::new(Denied::new(&parsed(text, ListKind::DenyRead)));
+        self = self.rule(
+            Rule::Pattern {
+                matcher: Arc::clone(&matcher) as Arc<dyn Matcher>,
+                liftable: false,
+            },
+            text,
+        );
+        let reads = self.plan.reads.get_or_insert_with(|| ReadPlan {
+            rules: Vec::new(),
+            decides: true,
+            watched: false,
+            places: vec![("/".into(), Some("/".into()))],
+            floor: Vec::new(),
+            shown: Vec::new(),
+            windows: false,
+        });
+        reads.rules.push(ReadRule {
+            names: Hidden::Pattern(matcher),
+            words: text.to_owned(),
+            origin: Origin {
+                layer: Layer::Spec,
+                file: None,
+                line: None,
+            },
+        });
+        self
     }
 
     /// The lock of all runs lies here.
