@@ -224,7 +224,7 @@ mod tests {
             .link("/home/me", "/data");
         let real = Path::new("/data/work");
         let table = [
-            (Some("/home/me/src"), "/home/me/src"),
+            (Some("/home/me/work"), "/home/me/work"),
             (Some("/data/work"), "/data/work"),
             (Some("/other"), "/data/work"),
             (Some("/home/me/./work"), "/data/work"),
