@@ -10,7 +10,7 @@ use crate::broker::decide::Rule;
 use crate::broker::git_paths;
 use crate::broker::plan::NamedRule;
 use crate::broker::reads::Hidden;
-use crate::broker::supervise::{Cause, Denial, Sink, Unreached};
+use crate::broker::supervise::{Cause, Denial, Holder, Sink, Unreached};
 use crate::host::{FsView, RealFs};
 use crate::plan::{self, Plan, place};
 use crate::policy::path::{ListKind, PathEntry};
@@ -182,6 +182,23 @@ impl Sink for Writes {
         } else {
             self.report.violation(violation);
         }
+    }
+
+    fn held_up(&self, by: Option<Holder>) {
+        let who = match by {
+            Some(Holder { pid, stopped: true }) => format!(
+                "process {pid} is stopped while it holds the lock that all runs of the user share (`kill -CONT {pid}` lets it go on)"
+            ),
+            Some(Holder { pid, .. }) => {
+                format!("process {pid} does not let go of the lock that all runs of the user share")
+            }
+            None => {
+                "another run does not let go of the lock that all runs of the user share".to_owned()
+            }
+        };
+        self.report.warn(&format!(
+            "{who}; until it does, changes of files fail with EIO"
+        ));
     }
 
     fn closes_programs(&self) -> bool {

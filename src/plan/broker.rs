@@ -12,14 +12,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::caches;
 use super::context::Ctx;
 use super::mandatory::Mandatory;
 use super::paths::{below, rest, within};
 use super::reads::ByName;
 use super::rules::Rules;
 use super::tree::{Node, Tree as Shape};
-use super::{PlanError, judge, names};
+use super::{PlanError, judge, names, other_runs};
 use crate::broker::fold::NameRules;
 use crate::broker::plan::{BrokerPlan, Tree};
 use crate::host::fs_view::Kind;
@@ -66,7 +65,7 @@ pub(super) fn plan(
         rules: names::collect(ctx, rules, mandatory, &trees),
         exceptions: names::exceptions(ctx),
         git: ctx.policy.fs.protect_git,
-        lock_dir: caches::state_can_be_kept(ctx).then(|| ctx.host.state_dir.join("runs")),
+        lock_dir: other_runs::place(ctx),
         reads: None,
         trees,
         exempt,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::context::Ctx;
+use super::other_runs;
 use super::rules::{Grant, Hide, Named, Never, Strength, built_in};
 use super::spellings::Spellings;
 use crate::policy::{Layer, Origin};
@@ -47,6 +48,9 @@ fn nevers(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Vec<Never> {
         "configuration of ccbox",
         &origin,
     ));
+    if let Some(meeting) = other_runs::common(ctx).filter(|_| ctx.has_broker()) {
+        out.push(own(ctx, &meeting, "lock of ccbox", &origin));
+    }
     out
 }
 

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::PlanError;
 use super::context::Ctx;
 use super::mandatory;
 use super::paths::{Walk, below};
 use super::rules::{Access, Grant, GrantKind, Named, place};
+use super::{PlanError, other_runs};
 use crate::host::fs_view::Kind;
 use crate::policy::path::PathEntry;
 use crate::policy::{Layer, Origin, Ruled};
@@ -132,11 +132,12 @@ fn check(ctx: Ctx<'_>, g: &Grant) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Spec, configuration and state, link-free.
+/// Spec, configuration, state and the lock of all runs, link-free.
 pub(super) fn own_paths(ctx: Ctx<'_>) -> Vec<std::path::PathBuf> {
     let files = ctx.policy.fs.own_files.iter().map(|f| f.value.clone());
     files
         .chain([ctx.host.state_dir.clone(), ctx.host.config_dir.clone()])
+        .chain(other_runs::common(ctx))
         .map(|p| ctx.walk(&p).real)
         .collect()
 }

@@ -17,6 +17,7 @@ mod judge;
 mod listening;
 mod lock;
 mod magic;
+mod meeting;
 mod memory;
 mod near;
 mod pending;
@@ -58,6 +59,8 @@ use epoch::Epoch;
 use listening::Routes;
 use lock::Lock;
 pub use lock::Quiet;
+pub use meeting::Holder;
+use meeting::{Patience, Unlocked};
 use memory::Fd;
 use processes::Processes;
 use resolve::Walk;
@@ -83,6 +86,9 @@ pub trait Sink: Send + Sync {
 
     /// Called once a connection cannot be made that could be made outside. The same holds.
     fn unreached(&self, _unreached: Unreached) {}
+
+    /// Called once the lock that all runs of the user share is held by another one for too long. The same holds.
+    fn held_up(&self, _by: Option<Holder>) {}
 
     /// Some programs are not executed, so that those that are asked for are worth a look.
     fn closes_programs(&self) -> bool {
@@ -232,10 +238,12 @@ fn prepare_with(
         .collect::<Result<_, _>>()?;
     let (lock, directories) = match &plan.lock_dir {
         None => (Lock::default(), Epoch::default()),
-        Some(dir) => Lock::of_all_runs(dir).map_err(|source| BrokerError::Lock {
-            path: dir.clone(),
-            source,
-        })?,
+        Some(dir) => {
+            Lock::of_all_runs(dir, Patience::USUAL).map_err(|source| BrokerError::Lock {
+                path: dir.clone(),
+                source,
+            })?
+        }
     };
     Ok(Prepared {
         lock,

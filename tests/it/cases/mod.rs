@@ -11,6 +11,7 @@ mod credentials;
 mod env;
 mod fs_read;
 mod fs_write;
+mod full;
 mod glob;
 mod neighbours;
 mod symlink;

@@ -294,7 +294,6 @@ impl Row {
             ("write", false) if path.ends_with("cafe\u{301}") => Some("accents"),
             ("write", false) if path.ends_with("b\u{e4}d") => Some("characters"),
             ("write", false) if path.contains("/outer/inner") => Some("pattern-above"),
-            ("read" | "write", false) if path.ends_with("/later") => Some("made-hidden"),
             ("resolver", true) => Some("dns"),
             ("listen on loopback", false) => Some("listen"),
             ("loopback of the host", true) if self.spec == "net" => Some("loopback"),
