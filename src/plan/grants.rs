@@ -48,7 +48,8 @@ pub(super) fn collect(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Result<Vec<Gra
     }
     out.retain(|g| g.walk.kind.is_some() || !optional(g));
     if fs.cwd_writable && ctx.policy.workdir.is_none() {
-        out.extend(cwd_grant(ctx, notices));
+        let cwd = cwd_grant(ctx, &out, notices);
+        out.extend(cwd);
     }
     for g in &out {
         check(ctx, g)?;
@@ -180,7 +181,7 @@ fn planted_link(roots: &[&Path], walk: &Walk, what: &str) -> Result<(), PlanErro
 }
 
 /// The working directory of the dev profile, unless it is a place nobody means to hand over whole (semantics 10).
-fn cwd_grant(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Option<Grant> {
+fn cwd_grant(ctx: Ctx<'_>, others: &[Grant], notices: &mut Vec<String>) -> Option<Grant> {
     let real = &ctx.host.cwd_real;
     let shown = ctx.host.cwd.display();
     let refused = if ctx.host.home_real.starts_with(real) {
@@ -196,9 +197,13 @@ fn cwd_grant(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Option<Grant> {
             .map(|o| format!("`{}` belongs to ccbox", o.display()))
     };
     if let Some(why) = refused {
-        notices.push(format!(
-            "the working directory `{shown}` stays read-only because {why}; --rw names what should be writable"
-        ));
+        let around = others.iter().filter(|g| real.starts_with(g.path()));
+        let nearest = around.max_by_key(|g| g.path().components().count());
+        if nearest.is_none_or(|g| g.access != Access::Write) {
+            notices.push(format!(
+                "the working directory `{shown}` stays read-only because {why}; --rw names what should be writable"
+            ));
+        }
         return None;
     }
     Some(Grant {
