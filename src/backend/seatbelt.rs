@@ -101,7 +101,9 @@ fn reads(rules: &SeatbeltRules, own: &[PathBuf], w: &mut Writer) -> Result<(), P
     w.allow("file-read*", &literals(&rules.ways)?);
     w.deny("file-read*", &all(&rules.hidden)?);
     w.deny("file-read*", &expressions(&doors::FOREIGN_DEVICES)?);
-    w.allow("file-read*", &terminals(own)?);
+    let mut open = expressions(&[doors::HERE_DOCUMENTS])?;
+    open.extend(terminals(own)?);
+    w.allow("file-read*", &open);
     Ok(())
 }
 

@@ -100,9 +100,11 @@ pub(super) const DEVICES: [&str; 6] = [
     "/dev/random",
 ];
 
-/// Descriptors by name, and the here-documents of zsh, which insist on /tmp.
-pub(super) const DEVICE_EXPRESSIONS: [&str; 2] =
-    ["^/dev/fd/[0-9]+$", "^/private/tmp/zsh[A-Za-z0-9]+$"];
+/// Here-documents of zsh, which insists on /tmp, writes them and reads them again.
+pub(super) const HERE_DOCUMENTS: &str = "^/private/tmp/zsh[A-Za-z0-9]+$";
+
+/// Descriptors by name.
+pub(super) const DEVICE_EXPRESSIONS: [&str; 2] = ["^/dev/fd/[0-9]+$", HERE_DOCUMENTS];
 
 /// Devices that belong to somebody else: the terminals of other windows and serial lines, raw disks, the packets and the audit trail
 /// of the machine. Linux has a /dev without them (semantics 11).

@@ -9,6 +9,7 @@ mod model;
 mod mutants;
 mod properties;
 mod shared;
+mod statements;
 
 use std::path::{Path, PathBuf};
 

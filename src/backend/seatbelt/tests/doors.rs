@@ -174,6 +174,8 @@ pub(super) fn answers(spec: &Spec) -> Vec<Answer> {
         &["/etc/hosts", "/usr/bin/true", "/private/tmp/x", "/dev/mem"],
         false,
     );
-    all("file-write-create", &["/private/tmp/zshA1b2"], true);
+    let here = ["/private/tmp/zshA1b2"];
+    all("file-write-create", &here, true);
+    all("file-read-data", &here, true);
     out
 }

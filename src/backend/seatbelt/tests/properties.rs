@@ -44,7 +44,7 @@ fn opened(before: &Spec, after: &Spec, seed: u64) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// Another entry in a list of refusals never opens anything. What is protected may be run where programs are not (it is as good
     /// as the rest of the system), and what is hidden takes no part in it.
