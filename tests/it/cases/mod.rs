@@ -15,6 +15,7 @@ mod full;
 mod glob;
 mod neighbours;
 mod symlink;
+mod ways;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
