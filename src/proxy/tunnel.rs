@@ -22,6 +22,8 @@ use crate::sys::splice::Pipe;
 
 /// Bytes a direction carries by copying before it gets a pipe: short connections never pay for one.
 const COPY_FIRST: u64 = 64 * 1024;
+/// Bytes after which a direction is a transfer that is worth a wide pipe.
+const WIDE_FROM: u64 = 1 << 20;
 /// 8 KiB, the usual default, costs twice the CPU (egress-proxy §2).
 const BUFFER: usize = 64 * 1024;
 
@@ -158,10 +160,18 @@ async fn carry(
     drop(early);
     let mut total = 0;
     let mut pipe = None;
+    let mut asked_wide = false;
     loop {
         if pipe.is_none() && total >= COPY_FIRST {
             // Where there is no splice, or no descriptor left, copying goes on.
             pipe = Some(Pipe::new().ok());
+        }
+        if let Some(Some(ready)) = &mut pipe
+            && !asked_wide
+            && total >= WIDE_FROM
+        {
+            asked_wide = true;
+            ready.widen();
         }
         let moved = match &pipe {
             Some(Some(ready)) => match splice_some(from, to, ready).await {

@@ -14,7 +14,7 @@ NAMES = {
     " xn--bcher-kva.test evilallowed.test",
     DENIED: "denied.test allowed.test.denied.test",
     GIT: "git.test github.com",
-    PACKAGES: "npm.test pypi.test crates.test goproxy.test registry.npmjs.org pypi.org files.pythonhosted.org index.crates.io"
+    PACKAGES: "maven.test apt.test npm.test pypi.test crates.test goproxy.test registry.npmjs.org pypi.org files.pythonhosted.org index.crates.io"
     " static.crates.io crates.io proxy.golang.org sum.golang.org",
     PROXY: "proxy.test",
     METADATA: "meta.test",

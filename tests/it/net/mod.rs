@@ -11,6 +11,7 @@ mod allow;
 mod caught;
 mod connector;
 mod isolation;
+mod load;
 mod names;
 mod protocol;
 mod tls;
