@@ -9,10 +9,11 @@
 //! * it fails where another process still holds a file open for writing, so the supervisor first lets go of what it handed out;
 //! * it names somebody to talk to, who cannot be reached from inside: that is told, and nothing decided ([`Trap::is_network`]).
 //!
-//! Where names decide what may be read ([`READS`]), every open traps that gives more than a place.
+//! Where names decide what may be read ([`READS`]), every open traps that gives more than a place. Where paths decide about Unix sockets
+//! ([`SOCKETS`]), whatever binds or connects a socket does.
 //!
 //! What is not here and need not be: reads of what is open, `stat`, `ftruncate`, `fallocate`, `write` (the descriptor was opened through the
-//! broker), `bind` (Unix sockets are refused by number until they are decided by path), ownership and times (read-only mounts hold those
+//! broker), ownership and times (read-only mounts hold those
 //! of protected files that exist).
 //!
 //! The filter is transport only. A call it misses ends in the Landlock floor, so a trap may be answered with "continue" where the
@@ -71,6 +72,7 @@ pub enum Call {
     Fcntl,
     Connect,
     Sendto,
+    Bind,
 }
 
 /// A condition on the low 32 bits of one argument.
@@ -157,6 +159,7 @@ impl Call {
         let number = u32::try_from(number).ok()?;
         TRAPS
             .iter()
+            .chain(SOCKETS)
             .find(|trap| trap.native() == Some(number))
             .map(|trap| trap.call)
     }
@@ -166,6 +169,7 @@ impl Call {
     pub fn name(self) -> &'static str {
         TRAPS
             .iter()
+            .chain(SOCKETS)
             .find(|trap| trap.call == self)
             .map_or("", |trap| trap.name)
     }
@@ -375,4 +379,10 @@ pub const READS: &[Trap] = &[
             value: 0,
         }],
     ),
+];
+
+/// Further rows where Unix sockets are decided by path. connect(2) traps there with the host's network, too: nothing is left to the kernel.
+pub const SOCKETS: &[Trap] = &[
+    both(Call::Bind, "bind", 49, 200, ALWAYS),
+    both(Call::Connect, "connect", 42, 203, ALWAYS),
 ];

@@ -62,6 +62,7 @@ pub(super) fn inner() -> InnerPlan {
         floor: None,
         read_floor: crate::plan::ReadFloor::default(),
         trap_reads: false,
+        trap_sockets: false,
     }
 }
 

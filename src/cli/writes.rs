@@ -99,6 +99,16 @@ impl Writes {
                 "it is not shown inside".to_owned(),
                 entry(on_host).map(|path| format!("[filesystem] allow_read = [{path}]")),
             ),
+            Cause::Socket { always } => {
+                let line =
+                    entry(on_host).map(|path| format!("[network] allow_unix_sockets = [{path}]"));
+                let rule = if *always {
+                    "a socket of the host that leads everywhere, no entry opens it"
+                } else {
+                    "a socket of the host"
+                };
+                (rule.to_owned(), line.filter(|_| !always))
+            }
             Cause::Program => {
                 let line = entry(on_host).map(|path| format!("exec_grant_roots = [{path}]"));
                 (plan::check::exec(&self.plan, &denial.path).rule, line)
@@ -211,6 +221,7 @@ fn action(asked: &str) -> &'static str {
         "write" | "truncate" => "file-write-data",
         "read" => "file-read-data",
         "exec" => "process-exec",
+        "connect" => "network-outbound",
         _ => "file-write",
     }
 }

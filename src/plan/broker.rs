@@ -18,7 +18,7 @@ use super::mandatory::Mandatory;
 use super::paths::{below, rest, within};
 use super::rules::Rules;
 use super::tree::{Node, Tree as Shape};
-use super::{PlanError, judge, names, reads};
+use super::{PlanError, judge, names, reads, sockets};
 use crate::broker::fold::NameRules;
 use crate::broker::plan::{BrokerPlan, Tree};
 use crate::host::fs_view::Kind;
@@ -51,7 +51,7 @@ pub(super) fn plan(
     shape: &Shape,
 ) -> Result<Option<BrokerPlan>, PlanError> {
     let mut trees = trees(ctx, shape)?;
-    if trees.is_empty() && !reads::wanted(ctx) {
+    if trees.is_empty() && !reads::wanted(ctx) && !sockets::wanted(ctx) {
         return Ok(None);
     }
     // A private cache shows files of the host: what names decide about must not be given another one there.
@@ -66,6 +66,7 @@ pub(super) fn plan(
         git: ctx.policy.fs.protect_git,
         lock_dir: caches::state_can_be_kept(ctx).then(|| ctx.host.state_dir.join("runs")),
         reads: None,
+        sockets: None,
         trees,
         exempt,
         served,

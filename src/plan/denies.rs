@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::context::Ctx;
 use super::rules::{Grant, Hide, Named, Never, Strength, built_in};
+use super::sockets;
 use super::spellings::Spellings;
 use crate::policy::{Layer, Origin};
 
@@ -36,6 +37,7 @@ fn nevers(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Vec<Never> {
             }
         }
     }
+    out.extend(sockets::nevers(ctx));
     for file in &fs.own_files {
         out.push(own(ctx, &file.value, "file of ccbox", &file.origin));
     }

@@ -94,6 +94,8 @@ pub(crate) fn dispatch() -> Policy {
             all_proxy: AllProxy::Http,
             allow_local_binding: false,
             transparent_ports: Vec::new(),
+            unix_sockets: Vec::new(),
+            all_unix_sockets: None,
             off_by: None,
             managed_only: None,
             hint_file: None,

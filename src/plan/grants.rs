@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use super::PlanError;
 use super::context::Ctx;
-use super::mandatory;
 use super::paths::{Walk, below};
 use super::rules::{Access, Grant, GrantKind, Named, place};
+use super::{PlanError, mandatory, sockets};
 use crate::host::fs_view::Kind;
 use crate::policy::path::PathEntry;
 use crate::policy::{Layer, Origin, Ruled};
@@ -46,6 +45,7 @@ pub(super) fn collect(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Result<Vec<Gra
             out.push(grant);
         }
     }
+    out.extend(sockets::grants(ctx)?);
     out.retain(|g| g.walk.kind.is_some() || !optional(g));
     if fs.cwd_writable && ctx.policy.workdir.is_none() {
         out.extend(cwd_grant(ctx, notices));
@@ -53,6 +53,7 @@ pub(super) fn collect(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Result<Vec<Gra
     for g in &out {
         check(ctx, g)?;
     }
+    sockets::check_directories(ctx, &out)?;
     planted_links(ctx, &out)?;
     notices.extend(wide_and_narrow(ctx, &out));
     Ok(out)

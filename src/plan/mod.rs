@@ -32,6 +32,7 @@ mod resolve;
 mod rules;
 pub mod seatbelt;
 mod secrets;
+mod sockets;
 mod spellings;
 mod tree;
 mod view;

@@ -16,7 +16,7 @@ use super::rules::{Grant, ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::{
     Mount, NetworkPlan, Pin, Plan, PlanError, ReadFloor, RuleBook, book, broker, crowds, denies,
-    env, etc_files, gaps, grants, order, read_floor, reads, secrets, view, worktree,
+    env, etc_files, gaps, grants, order, read_floor, reads, secrets, sockets, view, worktree,
 };
 use crate::broker::plan::BrokerPlan;
 use crate::host::fs_view::Kind;
@@ -44,7 +44,7 @@ impl Plan {
             host,
             fs: &memo,
         };
-        let scrubbed = environment::scrub(&host.env, &policy.env);
+        let scrubbed = scrubbed(ctx);
         let network = network(policy)?;
         let files = if policy.fs.disabled {
             FilePlan::disabled(ctx)
@@ -53,6 +53,17 @@ impl Plan {
         };
         Ok(assemble(ctx, argv, files, network, scrubbed))
     }
+}
+
+/// The caller's environment, with the variables that lead to a granted socket.
+fn scrubbed(ctx: Ctx<'_>) -> Scrubbed {
+    let doors = sockets::doors(ctx);
+    if doors.is_empty() {
+        return environment::scrub(&ctx.host.env, &ctx.policy.env);
+    }
+    let mut env = ctx.policy.env.clone();
+    env.pass.extend(doors);
+    environment::scrub(&ctx.host.env, &env)
 }
 
 /// Loopback ports of the host that one run can forward. Each takes two sockets (127.0.0.1 and ::1), and one packet carries them
@@ -162,10 +173,12 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
     let mounts = order::emit(&layout.tree);
     crowds::bearable(mounts.len())?;
     let (read_floor, unheld) = read_floor::collect(ctx, &rules, &layout.tree);
-    let broker = broker.map(|mut plan| {
+    let mut broker = broker;
+    if let Some(plan) = &mut broker {
         plan.reads = reads::collect(ctx, &rules, &read_floor, &layout.tree);
-        plan
-    });
+        plan.sockets = sockets::collect(ctx, &layout.tree)?;
+    }
+    notices.extend(sockets::notices(ctx, &layout.tree));
     // A pattern that is decided by name holds a hidden file whatever takes its place.
     let decided = |p: &BrokerPlan| p.reads.as_ref().is_some_and(|r| r.decides);
     let unheld = if broker.as_ref().is_some_and(decided) {

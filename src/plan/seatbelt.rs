@@ -21,8 +21,7 @@ use super::names;
 use super::paths::{Walk, upwards, within};
 use super::resolve;
 use super::rules::{Access, Never, ReadVerdict, Rules, place};
-use super::secrets;
-use super::worktree;
+use super::{secrets, sockets, worktree};
 use crate::host::fs_view::Kind;
 use crate::host::{BrokerHost, FsView, HostFacts};
 use crate::policy::path::PathEntry;
@@ -82,6 +81,10 @@ pub struct SeatbeltRules {
     pub filtered: bool,
     /// Loopback ports of the host that are named in the allow list.
     pub ports: Vec<u16>,
+    /// Sockets of others that are open.
+    pub sockets: BTreeSet<Match>,
+    /// Sockets that no entry opens.
+    pub closed_sockets: BTreeSet<PathBuf>,
     /// `allow_local_binding`.
     pub local_binding: bool,
     /// `macos.dns`.
@@ -131,6 +134,7 @@ pub fn rules(
     building.patterns()?;
     building.pins();
     building.exec();
+    (out.sockets, out.closed_sockets) = sockets::seatbelt(ctx)?;
     Ok(out)
 }
 

@@ -63,6 +63,8 @@ pub(super) struct NetKeys {
     pub(super) all_proxy: Scalar<AllProxy>,
     pub(super) allow_local_binding: Scalar<bool>,
     pub(super) transparent_ports: Scalar<Vec<u16>>,
+    pub(super) unix_sockets: Vec<Ruled<PathEntry>>,
+    pub(super) all_unix_sockets: Scalar<bool>,
     pub(super) upstream: Scalar<UpstreamProxy>,
     pub(super) allowed: Vec<Ruled<HostRule>>,
     pub(super) denied: Vec<Ruled<HostRule>>,

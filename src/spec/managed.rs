@@ -87,6 +87,16 @@ pub(super) fn apply(keys: Keys, policy: &mut Policy) {
     );
     set(&mut net.all_proxy, keys.net.all_proxy);
     set(&mut net.transparent_ports, keys.net.transparent_ports);
+    net.unix_sockets.extend(keys.net.unix_sockets);
+    if let Some(all) = keys.net.all_unix_sockets
+        && !all.value
+        && net.all_unix_sockets.take().is_some()
+    {
+        said.push(format!(
+            "`network.allow_all_unix_sockets` is set by {}",
+            place(&all.origin)
+        ));
+    }
     set(&mut policy.upstream, keys.net.upstream);
     net.allowed.extend(keys.net.allowed);
     net.denied.extend(keys.net.denied);

@@ -125,6 +125,10 @@ fn apply(keys: Keys, to: &mut Policy, said: &mut Said, macos: bool) {
     set(&mut net.baseline, keys.net.baseline);
     set(&mut net.all_proxy, keys.net.all_proxy);
     set(&mut net.transparent_ports, keys.net.transparent_ports);
+    net.unix_sockets.extend(keys.net.unix_sockets);
+    if let Some(all) = keys.net.all_unix_sockets {
+        net.all_unix_sockets = all.value.then_some(all.origin);
+    }
     set(&mut net.allow_local_binding, keys.net.allow_local_binding);
     net.allowed.extend(keys.net.allowed);
     net.denied.extend(keys.net.denied);

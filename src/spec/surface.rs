@@ -217,6 +217,8 @@ fn network(top: &Table<'_>) -> Result<NetKeys, SpecError> {
     )?;
     keys.upstream = upstream(&net)?;
     keys.transparent_ports = ports::transparent(&net)?;
+    keys.unix_sockets = paths(&net, "allow_unix_sockets", ListKind::Grant)?;
+    keys.all_unix_sockets = net.bool("allow_all_unix_sockets")?;
     later::network(&net)?;
     Ok(keys)
 }

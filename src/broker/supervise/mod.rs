@@ -23,6 +23,7 @@ mod place;
 mod processes;
 mod read_only;
 mod resolve;
+mod sockets;
 mod staging;
 mod subtree;
 #[cfg(test)]
@@ -57,6 +58,7 @@ pub use lock::Quiet;
 use memory::Fd;
 use processes::Processes;
 use resolve::Walk;
+use sockets::Sockets;
 use staging::Staging;
 use workers::Staff;
 pub use workers::Supervisor;
@@ -110,7 +112,7 @@ pub struct Unreached {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     /// What was asked: create, write, rename (away), rename-to, move (a directory, refused for what is in it), link, unlink, rmdir, mkdir,
-    /// chmod, symlink, mknod, truncate, exec.
+    /// chmod, symlink, mknod, truncate, exec, bind, connect.
     pub action: &'static str,
     /// Of what: absolute, as the child sees it.
     pub path: PathBuf,
@@ -145,6 +147,11 @@ pub enum Cause {
     Hidden(usize),
     /// It is there on the host and not inside.
     NotShown,
+    /// A Unix socket of somebody else that no entry opens.
+    Socket {
+        /// No entry could.
+        always: bool,
+    },
     /// Programs there are not executed ([`Sink::closes_program`]); the kernel has refused it.
     Program,
 }
@@ -248,7 +255,10 @@ fn prepare_with(
 impl Prepared {
     /// Starts to answer; until the sandbox ends.
     pub fn open(self, door: Door) -> Result<Supervisor, BrokerError> {
+        let sockets = self.plan.sockets.as_ref();
+        let sockets = sockets.map(|plan| Sockets::new(plan, door.root.as_fd()));
         let broker = Broker {
+            sockets: sockets.transpose()?,
             areas: Areas::new(&self.plan, door.root.as_fd())?,
             listener: door.listener,
             root: Fd::new(door.root),
@@ -311,6 +321,8 @@ struct Broker {
     protected_links: bool,
     /// Of the sandbox's network namespace.
     routes: OnceLock<Routes>,
+    /// Where Unix sockets are decided by path.
+    sockets: Option<Sockets>,
     sink: Arc<dyn Sink>,
 }
 

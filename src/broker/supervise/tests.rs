@@ -9,4 +9,5 @@ mod kept;
 mod paths;
 mod races;
 mod runs;
+mod sockets;
 mod storm;

@@ -53,6 +53,8 @@ fn net(mode: NetworkMode, allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
         all_proxy: AllProxy::Http,
         allow_local_binding: false,
         transparent_ports: Vec::new(),
+        unix_sockets: Vec::new(),
+        all_unix_sockets: None,
         off_by: None,
         managed_only: None,
         hint_file: None,

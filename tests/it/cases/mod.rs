@@ -13,6 +13,7 @@ mod fs_read;
 mod fs_write;
 mod glob;
 mod neighbours;
+mod sockets;
 mod symlink;
 
 use std::fs;
