@@ -26,6 +26,7 @@ pub(super) fn plan() -> Plan {
             forwarded_ports: Vec::new(),
             transparent_ports: Vec::new(),
             hint_file: None,
+            access_log: None,
         },
         env: Vec::new(),
         env_scrubbed: Vec::new(),

@@ -16,6 +16,7 @@ use crate::plan::{self, Plan, place};
 use crate::policy::path::{ListKind, PathEntry};
 use crate::policy::pattern::PathPattern;
 use crate::policy::{Layer, Origin};
+use crate::report::access::{Access, AccessLog, Decision, Front};
 use crate::report::{Reporter, Sink as _, Verbosity, Violation};
 
 /// Names that programs try where they may not write, and do without.
@@ -29,6 +30,7 @@ pub(super) struct Writes {
     report: Arc<Reporter>,
     noise: OnceLock<Vec<PathPattern>>,
     questions: Questions,
+    access: Option<Arc<AccessLog>>,
 }
 
 impl Writes {
@@ -39,6 +41,20 @@ impl Writes {
             report: Arc::clone(report),
             noise: OnceLock::new(),
             questions: Questions::default(),
+            access: None,
+        }
+    }
+
+    /// With an access log.
+    pub(super) fn logging(mut self, access: Option<Arc<AccessLog>>) -> Self {
+        self.access = access;
+        self
+    }
+
+    fn log(&self, access: &Access) {
+        let told = self.access.as_ref().and_then(|log| log.append(access));
+        if let Some(told) = told {
+            self.report.warn(&told);
         }
     }
 
@@ -176,7 +192,28 @@ impl Sink for Writes {
         if self.report.verbosity() < Verbosity::Verbose && self.is_noise(&denial) {
             return;
         }
-        self.report.violation(self.violation(denial));
+        let connects = denial.action == "connect";
+        let violation = self.violation(denial);
+        if connects {
+            let mut access = Access::new(Front::Unix, &violation.target, Decision::Deny);
+            access.rule = Some(violation.rule.clone());
+            access.reason = Some("not-allowed");
+            access.pid = violation.pid;
+            access.process.clone_from(&violation.process);
+            self.log(&access);
+        }
+        self.report.violation(violation);
+    }
+
+    fn connected(&self, path: &Path, pid: i32, program: String) {
+        let mut access = Access::new(Front::Unix, path.to_string_lossy(), Decision::Allow);
+        access.pid = Some(pid);
+        access.process = Some(program);
+        self.log(&access);
+    }
+
+    fn wants_connections(&self) -> bool {
+        self.access.is_some()
     }
 
     fn unreached(&self, unreached: Unreached) {

@@ -96,6 +96,7 @@ pub(crate) fn dispatch() -> Policy {
             transparent_ports: Vec::new(),
             unix_sockets: Vec::new(),
             all_unix_sockets: None,
+            access_log: None,
             off_by: None,
             managed_only: None,
             hint_file: None,

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::context::Ctx;
 use super::paths::{Walk, below};
 use super::rules::{Access, Grant, GrantKind, Named, place};
-use super::{PlanError, mandatory, sockets};
+use super::{PlanError, access_log, mandatory, sockets};
 use crate::host::fs_view::Kind;
 use crate::policy::path::PathEntry;
 use crate::policy::{Layer, Origin, Ruled};
@@ -54,6 +54,7 @@ pub(super) fn collect(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Result<Vec<Gra
         check(ctx, g)?;
     }
     sockets::check_directories(ctx, &out)?;
+    access_log::check(ctx, &out)?;
     planted_links(ctx, &out)?;
     notices.extend(wide_and_narrow(ctx, &out));
     Ok(out)
@@ -160,7 +161,7 @@ fn planted_links(ctx: Ctx<'_>, grants: &[Grant]) -> Result<(), PlanError> {
 }
 
 /// One path against the writable roots.
-fn planted_link(roots: &[&Path], walk: &Walk, what: &str) -> Result<(), PlanError> {
+pub(super) fn planted_link(roots: &[&Path], walk: &Walk, what: &str) -> Result<(), PlanError> {
     for link in &walk.links {
         for root in roots {
             if below(&link.at, root) && !walk.real.starts_with(root) {

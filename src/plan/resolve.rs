@@ -15,8 +15,9 @@ use super::paths::walk;
 use super::rules::{Grant, ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::{
-    Mount, NetworkPlan, Pin, Plan, PlanError, ReadFloor, RuleBook, book, broker, crowds, denies,
-    env, etc_files, gaps, grants, order, read_floor, reads, secrets, sockets, view, worktree,
+    Mount, NetworkPlan, Pin, Plan, PlanError, ReadFloor, RuleBook, access_log, book, broker,
+    crowds, denies, env, etc_files, gaps, grants, order, read_floor, reads, secrets, sockets, view,
+    worktree,
 };
 use crate::broker::plan::BrokerPlan;
 use crate::host::fs_view::Kind;
@@ -45,7 +46,10 @@ impl Plan {
             fs: &memo,
         };
         let scrubbed = scrubbed(ctx);
-        let network = network(policy)?;
+        let network = NetworkPlan {
+            access_log: access_log::path(ctx),
+            ..network(policy)?
+        };
         let files = if policy.fs.disabled {
             FilePlan::disabled(ctx)
         } else {
@@ -89,6 +93,7 @@ pub(super) fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
         forwarded_ports,
         transparent_ports: transparent_ports(policy).to_vec(),
         hint_file: policy.net.hint_file.clone(),
+        access_log: None,
     })
 }
 

@@ -263,6 +263,8 @@ pub struct NetworkPolicy {
     pub transparent_ports: Vec<u16>,
     /// Unix sockets of others that may be connected to: sockets, and directories of them. Exact entries only.
     pub unix_sockets: Vec<Ruled<PathEntry>>,
+    /// Where each connection is written down.
+    pub access_log: Option<Ruled<PathBuf>>,
     /// All that are shown may be (`allow_all_unix_sockets`); who said so.
     pub all_unix_sockets: Option<Origin>,
     /// What turned the network off, where it is off.
@@ -377,6 +379,7 @@ impl Policy {
                 transparent_ports: Vec::new(),
                 unix_sockets: Vec::new(),
                 all_unix_sockets: None,
+                access_log: None,
                 off_by: None,
                 managed_only: None,
                 hint_file: None,

@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::access::Accesses;
 use super::limits::Limits;
 use crate::policy::egress::{Decision, Denial, EgressPolicy, Grant, LOCALHOST};
 use crate::policy::host::{Authority, Host};
@@ -76,6 +77,7 @@ pub(super) struct Dialer {
     resolve_limit: Duration,
     connect_limit: Duration,
     own: Mutex<Option<(Instant, Arc<[IpAddr]>)>>,
+    access: Option<Accesses>,
 }
 
 impl Dialer {
@@ -92,6 +94,7 @@ impl Dialer {
             resolve_limit: limits.resolve,
             connect_limit: limits.connect,
             own: Mutex::new(None),
+            access: None,
         }
     }
 
@@ -107,8 +110,22 @@ impl Dialer {
         }
     }
 
+    /// With an access log, which is told of every connection that cannot be made.
+    pub(super) fn logging(&mut self, access: Option<Accesses>) {
+        self.access = access;
+    }
+
     /// A connection to an allowed destination.
     pub(super) async fn dial(&self, to: &Authority) -> Result<TcpStream, DialError> {
+        let dialled = self.connect(to).await;
+        if let (Err(error), Some(access)) = (&dialled, &self.access) {
+            let rule = self.decide(to).map(|grant| grant.rule);
+            access.failed(to, rule.ok(), error);
+        }
+        dialled
+    }
+
+    async fn connect(&self, to: &Authority) -> Result<TcpStream, DialError> {
         let grant = self.decide(to).map_err(DialError::Denied)?;
         let addresses = self.resolve(to).await?;
         let own = self

@@ -16,8 +16,9 @@ pub(super) async fn serve(client: TcpStream, port: u16, shared: &Shared, _seat: 
             port,
         };
         if let Ok(upstream) = shared.dialer.dial(&to).await {
+            let entry = shared.entry(&to, Some(&upstream));
             shared
-                .tunnel_unchecked(client, upstream, Early::default())
+                .tunnel_unchecked(client, upstream, Early::default(), entry)
                 .await;
             return;
         }

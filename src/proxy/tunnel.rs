@@ -16,6 +16,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::access::Counts;
 use super::vet::{Expected, VetError, Violated};
 use crate::sys::splice::Pipe;
 
@@ -53,6 +54,7 @@ pub(super) async fn run<G>(
     expected: Option<Expected<'_>>,
     idle: Duration,
     uploaded: G,
+    counts: &Counts,
 ) -> Result<(), Box<Stopped>> {
     let Ends {
         client,
@@ -70,12 +72,14 @@ pub(super) async fn run<G>(
             Some(expected) => expected.vet(&client, early.from_client).await?,
             None => early.from_client,
         };
-        let end = carry(&client, &upstream, first, &activity).await?;
+        counts.first(&first);
+        let end = carry(&client, &upstream, first, (&activity, &counts.up)).await?;
         drop(uploaded);
         Ok::<_, VetError>(end)
     };
     let down = async {
-        let end = carry(&upstream, &client, early.from_upstream, &activity).await?;
+        let moved = (&activity, &counts.down);
+        let end = carry(&upstream, &client, early.from_upstream, moved).await?;
         Ok(end)
     };
     let result = tokio::select! {
@@ -118,12 +122,13 @@ async fn carry(
     from: &TcpStream,
     to: &TcpStream,
     early: Bytes,
-    activity: &Activity,
+    (activity, count): (&Activity, &AtomicU64),
 ) -> io::Result<End> {
     if !early.is_empty() {
         if write_all(to, &early).await.is_err() {
             return Ok(End::Cut);
         }
+        count.fetch_add(early.len() as u64, Ordering::Relaxed);
         activity.touch();
     }
     drop(early);
@@ -148,6 +153,7 @@ async fn carry(
         match moved {
             Moved::Some(n) => {
                 total = total.saturating_add(n);
+                count.fetch_add(n, Ordering::Relaxed);
                 activity.touch();
             }
             Moved::End => {

@@ -65,6 +65,7 @@ pub(super) struct NetKeys {
     pub(super) transparent_ports: Scalar<Vec<u16>>,
     pub(super) unix_sockets: Vec<Ruled<PathEntry>>,
     pub(super) all_unix_sockets: Scalar<bool>,
+    pub(super) access_log: Scalar<Option<PathBuf>>,
     pub(super) upstream: Scalar<UpstreamProxy>,
     pub(super) allowed: Vec<Ruled<HostRule>>,
     pub(super) denied: Vec<Ruled<HostRule>>,

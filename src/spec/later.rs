@@ -50,12 +50,6 @@ pub(super) fn network(net: &Table<'_>) -> Result<(), SpecError> {
             )
             .with_hint("add the hosts to `network.allowed_domains`"));
     }
-    if let Some(node) = net.get("access_log") {
-        let text = reader.text_or_empty("network.access_log", node, true)?;
-        if !text.value.is_empty() {
-            refuse(net, "access_log", None, false);
-        }
-    }
     for key in ["http_proxy_port", "socks_proxy_port"] {
         if let Some(port) = net.count(key)?
             && let Some(node) = net.get(key)

@@ -82,6 +82,14 @@ pub trait Sink: Send + Sync {
     /// Called once a connection cannot be made that could be made outside. The same holds.
     fn unreached(&self, _unreached: Unreached) {}
 
+    /// Connections to granted sockets are of interest.
+    fn wants_connections(&self) -> bool {
+        false
+    }
+
+    /// A connection to a granted socket of somebody else's, by its path inside and the process with its name.
+    fn connected(&self, _path: &Path, _pid: i32, _program: String) {}
+
     /// Some programs are not executed, so that those that are asked for are worth a look.
     fn closes_programs(&self) -> bool {
         false

@@ -46,6 +46,8 @@ pub(super) struct Sockets {
 /// An answer.
 #[derive(Debug)]
 pub(super) enum Door {
+    /// Connect to what was asked about, the sandbox' own.
+    Own,
     /// Connect to what was asked about.
     Open,
     /// Connect to this one, which has come to the granted path since.
@@ -173,7 +175,7 @@ impl Broker {
     /// Whether a socket may be connected to.
     pub(super) fn door(&self, sockets: &Sockets, object: &Fd, look: &Look) -> Result<Door, Errno> {
         if sockets.is_own(look) {
-            return Ok(Door::Open);
+            return Ok(Door::Own);
         }
         let exact = sockets.plan.granted.iter().zip(&sockets.shown);
         for (grant, shown) in exact.filter(|(grant, _)| !grant.directory) {

@@ -55,6 +55,7 @@ fn net(mode: NetworkMode, allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
         transparent_ports: Vec::new(),
         unix_sockets: Vec::new(),
         all_unix_sockets: None,
+        access_log: None,
         off_by: None,
         managed_only: None,
         hint_file: None,

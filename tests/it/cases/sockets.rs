@@ -266,3 +266,44 @@ c = socket.socket(socket.AF_UNIX); c.connect('own'); os.unlink('own'); print('ow
             .prints("REACHED\nclosed\nclosed\nREACHED\nown\n");
     }
 }
+
+/// A granted connection and a refused one are lines of the access log; the command's own are nobody's business.
+#[test]
+fn connections_to_services_are_written_down() {
+    for c in cases() {
+        std::fs::create_dir(c.t().join("log")).unwrap();
+        c.give(&c.t().join("log"));
+        let serve = "
+import socket, sys, threading
+def serve(name):
+    s = socket.socket(socket.AF_UNIX); s.bind(name); s.listen()
+    while True: s.accept()[0].send(b'REACHED')
+for name in sys.argv[1:]: threading.Thread(target=serve, args=[name]).start()
+";
+        let ask = "
+import os, socket
+for name in ('../g', '../o'):
+    try: socket.socket(socket.AF_UNIX).connect(name)
+    except OSError: pass
+s = socket.socket(socket.AF_UNIX); s.bind('own'); s.listen()
+socket.socket(socket.AF_UNIX).connect('own'); os.unlink('own')
+";
+        std::fs::write(c.t().join("serve.py"), serve).unwrap();
+        std::fs::write(c.t().join("ask.py"), ask).unwrap();
+        let script = "python3 serve.py g o & P=$!; while [ ! -S g ] || [ ! -S o ]; do sleep .05; done; sleep .2
+            $E python3 ../ask.py 2>/dev/null; kill $P; wait $P; grep -o '\"front.*\"allow\"' log/a; grep -o '\"front.*\"deny\"' log/a; wc -l < log/a";
+        let script = prepared(&c, "\"g\"", "builtin", script);
+        let file = c.t().join("spec.toml");
+        let spec = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, spec + "access_log = \"log/a\"\n").unwrap();
+        let t = c.t().canonicalize().unwrap();
+        let line = |name: &str, decision: &str| {
+            format!(
+                "\"front\":\"unix\",\"target\":\"{}/{name}\",\"decision\":\"{decision}\"\n",
+                t.display()
+            )
+        };
+        c.steps(&script)
+            .prints(&format!("{}{}2\n", line("g", "allow"), line("o", "deny")));
+    }
+}

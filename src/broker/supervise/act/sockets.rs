@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 
-use super::super::areas::Area;
+use super::super::areas::{Area, path_buf};
 use super::super::denial::Denied;
 use super::super::judge::{Asked, Needs, find};
 use super::super::memory::Fd;
@@ -95,8 +95,15 @@ impl Turn<'_> {
         if !look.is(libc::S_IFSOCK) {
             return Err(Errno::ECONNREFUSED.into());
         }
-        let target = match self.broker.door(all, &object, &look)? {
-            Door::Open => object.try_clone().map_err(|_| Errno::EMFILE)?,
+        let door = self.broker.door(all, &object, &look)?;
+        let sink = &self.broker.sink;
+        if !matches!(door, Door::Own | Door::Closed) && sink.wants_connections() {
+            let path = path_buf(&place::path(object.as_fd())?);
+            let pid = self.caller.tgid().unwrap_or(self.caller.tid);
+            sink.connected(&path, pid, self.caller.program());
+        }
+        let target = match door {
+            Door::Own | Door::Open => object.try_clone().map_err(|_| Errno::EMFILE)?,
             Door::Instead(present) => present,
             Door::Closed => return Err(closed(all, object.as_fd(), &look)),
         };
