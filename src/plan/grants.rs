@@ -53,7 +53,7 @@ pub(super) fn collect(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Result<Vec<Gra
     for g in &out {
         check(ctx, g)?;
     }
-    sockets::check_directories(ctx, &out)?;
+    sockets::check_places(ctx, &out)?;
     access_log::check(ctx, &out)?;
     planted_links(ctx, &out)?;
     notices.extend(wide_and_narrow(ctx, &out));

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::PlanError;
 use super::context::Ctx;
-use super::grants::exact;
+use super::grants::{exact, planted_link};
 use super::paths::{Walk, below, within};
 use super::rules::{Access, Grant, GrantKind, Named, Never, Strength, place};
 use super::seatbelt::Match;
@@ -103,13 +103,15 @@ fn check(ctx: Ctx<'_>, entry: &Entry) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// A directory of sockets inside a writable one would be open to every socket that can be moved into it.
-pub(super) fn check_directories(ctx: Ctx<'_>, grants: &[Grant]) -> Result<(), PlanError> {
-    for entry in entries(ctx)?.iter().filter(|e| e.is_dir()) {
+/// A directory of sockets inside a writable one would be open to every socket that can be moved into it; and no entry goes through a link
+/// that the command could have planted (semantics 20).
+pub(super) fn check_places(ctx: Ctx<'_>, grants: &[Grant]) -> Result<(), PlanError> {
+    let writable = || grants.iter().filter(|g| g.access == Access::Write);
+    let roots: Vec<&Path> = writable().map(Grant::path).collect();
+    for entry in entries(ctx)? {
         let real = &entry.walk.real;
-        let root = grants
-            .iter()
-            .find(|g| g.access == Access::Write && below(real, g.path()));
+        planted_link(&roots, &entry.walk, &entry.named.words)?;
+        let root = writable().find(|g| entry.is_dir() && below(real, g.path()));
         if let Some(root) = root {
             return Err(PlanError {
                 message: format!(
@@ -125,17 +127,26 @@ pub(super) fn check_directories(ctx: Ctx<'_>, grants: &[Grant]) -> Result<(), Pl
     Ok(())
 }
 
-/// The name of a granted socket is somebody else's: nobody inside makes it, moves it or puts another socket there.
+/// The name of a granted socket is somebody else's: nobody inside makes it, moves it or puts another socket there. Nor is a way to
+/// everywhere moved away, to where a granted directory would open it.
 pub(super) fn nevers(ctx: Ctx<'_>) -> Vec<Never> {
     let entries = entries(ctx).unwrap_or_default();
-    entries
+    let named = entries
         .into_iter()
         .filter(|entry| !entry.is_dir())
-        .map(|entry| Never {
-            walk: entry.walk,
+        .map(|entry| (entry.walk, entry.named));
+    let closed = wanted(ctx).then(|| closed(ctx)).into_iter().flatten();
+    let closed = closed.map(|path| {
+        let words = format!("socket \"{}\"", path.display());
+        (ctx.walk(&path), Named::built_in("sockets", words))
+    });
+    named
+        .chain(closed)
+        .map(|(walk, named)| Never {
+            walk,
             except: Vec::new(),
             strength: Strength::Protected,
-            named: entry.named,
+            named,
         })
         .collect()
 }
@@ -216,6 +227,9 @@ fn closed(ctx: Ctx<'_>) -> impl Iterator<Item = PathBuf> {
 
 /// Variables that say where a granted socket is (semantics 21): they pass.
 pub(super) fn doors(ctx: Ctx<'_>) -> Vec<Ruled<String>> {
+    if !wanted(ctx) {
+        return Vec::new();
+    }
     let entries = entries(ctx).unwrap_or_default();
     let open = |path: &Path| {
         let real = ctx.walk(path).real;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::ask::{exact_rule, mounts_at, refusal, refusal_without_broker, var, ws};
 use crate::host::fs_view::{FakeEntry, FakeFs};
-use crate::plan::fixture::{debian, entry, facts, origin, planned, set_var};
+use crate::plan::fixture::{bind, debian, entry, facts, origin, planned, set_var};
 use crate::plan::{Mount, Plan};
 use crate::policy::{NetworkMode, Policy};
 
@@ -94,6 +94,33 @@ fn what_cannot_be_meant_is_refused() {
     p.net.all_unix_sockets = Some(origin(3));
     let said = refusal_without_broker(&p, &fs);
     assert!(said.contains("allow_all_unix_sockets"), "{said}");
+}
+
+/// A link in the writable tree that leads out of it may be an earlier run's.
+#[test]
+fn no_entry_goes_through_a_link_of_the_commands() {
+    let fs = with_sockets().link("/home/me/proj/l", "/run/user/1000");
+    for path in [
+        "/home/me/proj/l",
+        "/home/me/proj/l/agent",
+        "/home/me/proj/l/later",
+    ] {
+        let said = refusal(&granting(&[path]), &fs);
+        assert!(said.contains("passes through the link"), "{said}");
+    }
+}
+
+/// Where home is writable, what no entry opens is not moved below a directory that one does.
+#[test]
+fn ways_to_everywhere_keep_their_names() {
+    let mut p = granting(&["/home/me"]);
+    p.fs.binds = vec![bind("/home/me", false)];
+    let path = "/home/me/.docker/run/docker.sock";
+    let plan = planned(&p, &facts(), &with_sockets().with(path, FakeEntry::Other));
+    assert_eq!(
+        exact_rule(&plan, path),
+        Some("socket \"/home/me/.docker/run/docker.sock\"")
+    );
 }
 
 #[test]
