@@ -129,16 +129,21 @@ pub(super) fn check_places(ctx: Ctx<'_>, grants: &[Grant]) -> Result<(), PlanErr
 
 /// The name of a granted socket is somebody else's: nobody inside makes it, moves it or puts another socket there. Nor is a way to
 /// everywhere moved away, to where a granted directory would open it.
-pub(super) fn nevers(ctx: Ctx<'_>) -> Vec<Never> {
+pub(super) fn nevers(ctx: Ctx<'_>, grants: &[Grant]) -> Vec<Never> {
     let entries = entries(ctx).unwrap_or_default();
     let named = entries
         .into_iter()
         .filter(|entry| !entry.is_dir())
         .map(|entry| (entry.walk, entry.named));
     let closed = wanted(ctx).then(|| closed(ctx)).into_iter().flatten();
-    let closed = closed.map(|path| {
+    let in_reach = |walk: &Walk| {
+        let mut roots = grants.iter().filter(|g| g.access == Access::Write);
+        roots.any(|g| within(&walk.real, g.path()))
+    };
+    let closed = closed.filter_map(|path| {
         let words = format!("socket \"{}\"", path.display());
-        (ctx.walk(&path), Named::built_in("sockets", words))
+        let walk = ctx.walk(&path);
+        in_reach(&walk).then(|| (walk, Named::built_in("sockets", words)))
     });
     named
         .chain(closed)
