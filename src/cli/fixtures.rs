@@ -4,7 +4,8 @@ use crate::backend::InnerPlan;
 use crate::host::HostFacts;
 use crate::plan::{NetworkPlan, Plan, RuleBook};
 use crate::policy::egress::EgressPolicy;
-use crate::policy::{Mode, NetworkMode, Policy, View};
+use crate::policy::upstream::Chain;
+use crate::policy::{Mode, NetworkMode, Policy, UserProxies, View};
 
 pub(super) fn policy() -> Policy {
     Policy::closed("dispatch")
@@ -24,6 +25,9 @@ pub(super) fn plan() -> Plan {
             mode: NetworkMode::Off,
             egress: EgressPolicy::new(&policy().net),
             forwarded_ports: Vec::new(),
+            user_ports: Vec::new(),
+            user_proxies: UserProxies::default(),
+            upstream: Chain::default(),
             transparent_ports: Vec::new(),
             hint_file: None,
             access_log: None,

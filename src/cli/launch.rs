@@ -181,6 +181,8 @@ impl Launch<'_> {
         let (listeners, forwards) = sort(doors.listeners, &network.forwarded_ports)?;
         Ok(ProxyConfig {
             egress: network.egress.clone(),
+            upstream: network.upstream.clone(),
+            user_ports: network.user_ports.clone(),
             listeners,
             forwards,
             catch: doors.catch,

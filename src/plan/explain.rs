@@ -36,6 +36,19 @@ pub fn text(plan: &Plan) -> String {
             ports.join(", ")
         ));
     }
+    for (key, port) in plan.network.user_proxies.iter() {
+        line(format!(
+            "behind port {} is a proxy with rules of its own: network.{key}, {}",
+            port.value,
+            place(&port.origin)
+        ));
+    }
+    for way in plan.network.upstream.words() {
+        line(format!("upstream proxy: {way}"));
+    }
+    if !plan.network.upstream.words().is_empty() {
+        line("  their names are looked up there: private addresses behind them are that proxy's to refuse".to_owned());
+    }
     if plan.fs_disabled {
         line("file rules: none (filesystem.disabled)".to_owned());
     }
@@ -220,7 +233,8 @@ pub fn value(plan: &Plan) -> Value {
         "view": view_word(plan.view),
         "mode": mode_word(plan.mode),
         "cwd": lossy(&plan.cwd),
-        "network": { "mode": network_word(plan.network.mode), "forwarded_ports": plan.network.forwarded_ports },
+        "network": { "mode": network_word(plan.network.mode), "forwarded_ports": plan.network.forwarded_ports,
+            "user_ports": plan.network.user_ports, "upstream": plan.network.upstream.words() },
         "filesystem_disabled": plan.fs_disabled,
         "mounts": plan.mounts.iter().map(mount_value).collect::<Vec<_>>(),
         "rules": plan.rules.rules.iter().map(|r| json!({

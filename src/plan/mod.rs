@@ -36,6 +36,7 @@ mod secrets;
 mod sockets;
 mod spellings;
 mod tree;
+mod upstream;
 mod view;
 mod worktree;
 
@@ -52,7 +53,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::broker::plan::BrokerPlan;
 use crate::policy::egress::EgressPolicy;
-use crate::policy::{Mode, NetworkMode, Origin, View};
+use crate::policy::upstream::Chain;
+use crate::policy::{Mode, NetworkMode, Origin, UserProxies, View};
 
 pub use caches::CacheUse;
 pub use check::hiding;
@@ -228,6 +230,12 @@ pub struct NetworkPlan {
     pub egress: EgressPolicy,
     /// Loopback host ports forwarded into the namespace (semantics 42).
     pub forwarded_ports: Vec<u16>,
+    /// The ports among them behind which a proxy of the caller is, with rules of its own.
+    pub user_ports: Vec<u16>,
+    /// The caller's proxies in place of ours.
+    pub user_proxies: UserProxies,
+    /// Which connections go through a proxy of the caller's network.
+    pub upstream: Chain,
     /// Ports on which connections without a proxy are caught; empty is off.
     pub transparent_ports: Vec<u16>,
     /// Where the hint of a refusal points.

@@ -16,14 +16,15 @@ use super::rules::{Grant, ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::{
     Mount, NetworkPlan, Pin, Plan, PlanError, ReadFloor, RuleBook, access_log, book, broker,
-    crowds, denies, env, etc_files, gaps, grants, order, read_floor, reads, secrets, sockets, view,
-    worktree,
+    crowds, denies, env, etc_files, gaps, grants, order, read_floor, reads, secrets, sockets,
+    upstream, view, worktree,
 };
 use crate::broker::plan::BrokerPlan;
 use crate::host::fs_view::Kind;
 use crate::host::{FsView, HostFacts};
 use crate::policy::egress::EgressPolicy;
 use crate::policy::environment::{self, Scrubbed};
+use crate::policy::upstream::Chain;
 use crate::policy::{NetworkMode, Policy};
 
 impl Plan {
@@ -46,15 +47,17 @@ impl Plan {
             fs: &memo,
         };
         let scrubbed = scrubbed(ctx);
-        let network = NetworkPlan {
+        let mut network = NetworkPlan {
             access_log: access_log::path(ctx),
             ..network(policy)?
         };
-        let files = if policy.fs.disabled {
+        let said = upstream::attach(&mut network, ctx);
+        let mut files = if policy.fs.disabled {
             FilePlan::disabled(ctx)
         } else {
             files(ctx, argv)?
         };
+        files.notices.extend(said);
         Ok(assemble(ctx, argv, files, network, scrubbed))
     }
 }
@@ -77,7 +80,14 @@ pub const MAX_FORWARDED: usize = 100;
 /// The network part of a plan.
 pub(super) fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
     let egress = EgressPolicy::new(&policy.net);
-    let forwarded_ports = egress.forwarded_ports();
+    let user_proxies = upstream::user_proxies(policy)?;
+    let mut user_ports: Vec<u16> = user_proxies.iter().map(|(_, p)| p.value).collect();
+    user_ports.sort_unstable();
+    user_ports.dedup();
+    let mut forwarded_ports = egress.forwarded_ports();
+    forwarded_ports.extend(&user_ports);
+    forwarded_ports.sort_unstable();
+    forwarded_ports.dedup();
     if forwarded_ports.len() > MAX_FORWARDED {
         return Err(PlanError {
             message: format!(
@@ -91,6 +101,9 @@ pub(super) fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
         mode: policy.net.mode,
         egress,
         forwarded_ports,
+        user_ports,
+        user_proxies,
+        upstream: Chain::default(),
         transparent_ports: transparent_ports(policy).to_vec(),
         hint_file: policy.net.hint_file.clone(),
         access_log: None,

@@ -25,6 +25,7 @@ use super::access::{Counts, Entry};
 use super::framing::{Heads, Tapped};
 use super::head;
 use super::limits::{MAX_DRAIN, MAX_HEAD};
+use super::link::Link;
 use super::refusal::{self, Body, Refusal, empty};
 use super::server::{Seat, Shared, Unsent};
 use super::tunnel::Early;
@@ -72,7 +73,16 @@ pub(super) async fn serve_for(
         async move { Ok::<_, Infallible>(client.handle(request).await) }
     });
     // The error is the client's: it broke off, sent no HTTP (answered with 400 or 431), or took too long.
-    let _ = http1::Builder::new()
+    let _ = reader(limit)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
+        .await;
+}
+
+/// How a client's requests are read.
+pub(super) fn reader(limit: Duration) -> http1::Builder {
+    let mut reader = http1::Builder::new();
+    reader
         .timer(TokioTimer::new())
         .header_read_timeout(limit)
         .max_buf_size(MAX_HEAD)
@@ -80,10 +90,8 @@ pub(super) async fn serve_for(
         .preserve_header_case(true)
         .auto_date_header(false)
         // A client may send its request, close its side, and wait for the answer.
-        .half_close(true)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades()
-        .await;
+        .half_close(true);
+    reader
 }
 
 impl Client {
@@ -180,7 +188,7 @@ impl Client {
         let shared = Arc::clone(&self.shared);
         let seat = Arc::clone(&self.seat);
         tokio::spawn(async move {
-            let Some((client, from_client)) = raw(upgrade).await else {
+            let Some((client, from_client)) = raw_client(upgrade).await else {
                 return;
             };
             let early = Early {
@@ -239,7 +247,8 @@ impl Client {
             let shared = Arc::clone(&self.shared);
             let seat = Arc::clone(&self.seat);
             tokio::spawn(async move {
-                let (client, server) = tokio::join!(raw(client_switch), raw(server_switch));
+                let (client, server) =
+                    tokio::join!(raw_client(client_switch), raw_server(server_switch));
                 if let (Some((client, from_client)), Some((server, from_upstream))) =
                     (client, server)
                 {
@@ -248,7 +257,9 @@ impl Client {
                         from_upstream,
                     };
                     // The server has answered for its host already.
-                    shared.tunnel_unchecked(client, server, early, entry).await;
+                    shared
+                        .tunnel_unchecked(client, server.into(), early, entry)
+                        .await;
                 }
                 drop(seat);
             });
@@ -262,7 +273,7 @@ impl Client {
 }
 
 /// Where a request wants to go.
-fn target(request: &Request<Incoming>) -> Result<Authority, Refusal> {
+pub(super) fn target(request: &Request<Incoming>) -> Result<Authority, Refusal> {
     let uri = request.uri();
     let malformed = |why: &str| Refusal::Malformed(why.to_owned());
     let Some(authority) = uri.authority() else {
@@ -293,7 +304,7 @@ fn target(request: &Request<Incoming>) -> Result<Authority, Refusal> {
 }
 
 /// `http://host/path?query` → `/path?query`.
-fn origin_form(uri: &Uri) -> Result<Uri, Refusal> {
+pub(super) fn origin_form(uri: &Uri) -> Result<Uri, Refusal> {
     let path = uri.path_and_query().map_or("/", |p| p.as_str());
     let path = if path.starts_with('/') {
         path.to_owned()
@@ -319,17 +330,18 @@ async fn drain(mut body: Body, limit: Duration) {
     .await;
 }
 
-/// The socket behind a finished upgrade, and what was read from it already.
-async fn raw(upgrade: OnUpgrade) -> Option<(TcpStream, Bytes)> {
+/// The client's socket behind a finished upgrade, and what was read from it already.
+async fn raw_client(upgrade: OnUpgrade) -> Option<(TcpStream, Bytes)> {
     let upgraded: Upgraded = upgrade.await.ok()?;
-    // The client's side is tapped, an upstream's is not.
-    match upgraded.downcast::<TokioIo<Tapped>>() {
-        Ok(parts) => Some((parts.io.into_inner().into_inner(), parts.read_buf)),
-        Err(upgraded) => {
-            let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
-            Some((parts.io.into_inner(), parts.read_buf))
-        }
-    }
+    let parts = upgraded.downcast::<TokioIo<Tapped>>().ok()?;
+    Some((parts.io.into_inner().into_inner(), parts.read_buf))
+}
+
+/// The same of the server's side.
+async fn raw_server(upgrade: OnUpgrade) -> Option<(Link, Bytes)> {
+    let upgraded: Upgraded = upgrade.await.ok()?;
+    let parts = upgraded.downcast::<TokioIo<Link>>().ok()?;
+    Some((parts.io.into_inner(), parts.read_buf))
 }
 
 /// A request body that counts as unsent until it has been handed on.

@@ -11,13 +11,17 @@ mod dial;
 pub mod dns;
 mod forward;
 mod framing;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod head;
 mod http;
 mod limits;
+mod link;
 mod refusal;
 mod server;
 mod socks;
 mod socks_wire;
+mod through;
 mod token;
 mod tunnel;
 mod upstream;
@@ -38,6 +42,7 @@ use tokio::time::timeout;
 
 use crate::policy::NetworkMode;
 use crate::policy::egress::EgressPolicy;
+use crate::policy::upstream::Chain;
 use crate::report::Sink;
 use crate::report::access::{AccessLog, Front};
 use access::{Accesses, FRONT};
@@ -47,7 +52,7 @@ use limits::Limits;
 use server::{Purpose, Shared};
 use token::Token;
 
-pub use variables::{child_env, is_proxy_variable};
+pub use variables::{Instead, child_env, is_proxy_variable};
 
 /// How long the end of a run waits for what the child has sent but the proxies have not yet sent on.
 const DRAIN: Duration = Duration::from_millis(250);
@@ -61,6 +66,10 @@ const RESOLVER_THREADS: usize = 32;
 pub struct ProxyConfig {
     /// Decides.
     pub egress: EgressPolicy,
+    /// Which connections go through a proxy of the caller's network.
+    pub upstream: Chain,
+    /// Forwarded ports behind which a proxy of the caller is: no rule of the policy is asked there.
+    pub user_ports: Vec<u16>,
     /// Sockets that speak HTTP and SOCKS5, told apart by the first byte.
     pub listeners: Vec<TcpListener>,
     /// Forwarded loopback ports: a socket in the namespace and the host port behind it (semantics 42).
@@ -174,7 +183,15 @@ impl ProxySet {
             .access
             .map(|log| Accesses::new(log, Arc::clone(&sink)));
         let shared = Shared::new(
-            Dialer::new(config.egress, resolver, listening, &limits),
+            Dialer::new(
+                config.egress,
+                config.upstream,
+                config.user_ports,
+                Arc::clone(&sink),
+                resolver,
+                listening,
+                &limits,
+            ),
             sink,
             config.identify,
             config.hint_file,

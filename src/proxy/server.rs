@@ -16,13 +16,14 @@ use super::access::{Accesses, Counts, Entry, FRONT};
 use super::catch::{self, Names};
 use super::dial::Dialer;
 use super::limits::{Limits, SEATS, TURNED_AWAY};
+use super::link::Reached;
 use super::refusal::{self, Refusal};
 use super::token::Token;
-use super::tunnel::{self, Early, Ends, Stopped};
+use super::tunnel::{self, Early, Stopped};
 use super::vet::{self, Expected};
 use super::{Identify, forward, http, socks};
 use crate::policy::egress::Denial;
-use crate::policy::host::Authority;
+use crate::policy::host::{Authority, Host};
 use crate::report::Sink;
 use crate::report::access::Front;
 
@@ -85,11 +86,18 @@ impl Shared {
     }
 
     /// A connection to an allowed destination, for the access log.
-    pub(super) fn entry(&self, to: &Authority, upstream: Option<&TcpStream>) -> Option<Entry> {
+    pub(super) fn entry(&self, to: &Authority, upstream: Option<&Reached>) -> Option<Entry> {
+        let access = self.access.as_ref()?;
         let rule = self.dialer.decide(to).map(|grant| grant.rule);
-        let mut entry = self.access.as_ref()?.begin(to.to_string(), rule.ok());
-        let address = upstream.and_then(|u| u.peer_addr().ok());
-        entry.access.address = address.map(|a| a.to_string());
+        let mut entry = access.begin(to.to_string(), rule.ok());
+        entry.access.address = upstream.and_then(address);
+        Some(entry)
+    }
+
+    /// The same for a port of the host, which no rule is asked about again.
+    pub(super) fn entry_of(&self, target: String, upstream: &Reached) -> Option<Entry> {
+        let mut entry = self.access.as_ref()?.begin(target, None);
+        entry.access.address = address(upstream);
         Some(entry)
     }
 
@@ -117,7 +125,7 @@ impl Shared {
         &self,
         to: &Authority,
         client: TcpStream,
-        upstream: TcpStream,
+        upstream: Reached,
         early: Early,
     ) {
         let expected = Expected {
@@ -128,11 +136,7 @@ impl Shared {
         let peer = client.peer_addr().ok();
         let entry = self.entry(to, Some(&upstream));
         let counts = counts(entry.as_ref());
-        let ends = Ends {
-            client,
-            upstream,
-            early,
-        };
+        let ends = upstream.ends(client, early);
         let unsent = self.unsent();
         if let Err(stopped) =
             tunnel::run(ends, Some(expected), self.limits.idle, unsent, &counts).await
@@ -153,23 +157,31 @@ impl Shared {
     pub(super) async fn tunnel_unchecked(
         &self,
         client: TcpStream,
-        upstream: TcpStream,
+        upstream: Reached,
         early: Early,
         entry: Option<Entry>,
     ) {
         let counts = counts(entry.as_ref());
-        let ends = Ends {
-            client,
-            upstream,
-            early,
-        };
+        let ends = upstream.ends(client, early);
         // Without an expectation nothing is refused.
         let _ = tunnel::run(ends, None, self.limits.idle, self.unsent(), &counts).await;
     }
 
-    /// Where a forwarded port leads.
-    pub(super) fn forward_targets(&self, port: u16) -> Vec<std::net::IpAddr> {
-        self.dialer.egress().forward_targets(port)
+    /// A connection to the host's side of a forwarded port.
+    pub(super) async fn dial_forward(&self, port: u16) -> Option<Reached> {
+        if let Some(dialled) = self.dialer.dial_user_proxy(port).await {
+            return dialled.ok();
+        }
+        for ip in self.dialer.egress().forward_targets(port) {
+            let to = Authority {
+                host: Host::Ip(ip),
+                port,
+            };
+            if let Ok(reached) = self.dialer.dial(&to).await {
+                return Some(reached);
+            }
+        }
+        None
     }
 
     /// Completes once everything the child sent has been sent on.
@@ -182,6 +194,12 @@ impl Shared {
             changed.await;
         }
     }
+}
+
+/// What a connection was made to.
+fn address(reached: &Reached) -> Option<String> {
+    let peer = reached.link.socket().peer_addr();
+    peer.ok().map(|address| address.to_string())
 }
 
 /// Of nobody's interest without a log.

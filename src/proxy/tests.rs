@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::dial::Lookup;
 use super::*;
 use crate::policy::host_rule::HostRule;
-use crate::policy::{AllProxy, Layer, NetworkPolicy, Origin, Ruled};
+use crate::policy::{AllProxy, Layer, NetworkPolicy, Origin, Ruled, UserProxies};
 use crate::report::Violation;
 
 mod catch;
@@ -20,6 +20,7 @@ mod limits;
 mod refusals;
 mod socks;
 mod tunnels;
+mod upstream;
 
 /// Long enough for a loaded machine; a hanging proxy fails instead of blocking the suite.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -97,6 +98,7 @@ pub(super) fn network(allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
             .collect(),
         all_proxy: AllProxy::Http,
         allow_local_binding: false,
+        user_proxies: UserProxies::default(),
         transparent_ports: Vec::new(),
         unix_sockets: Vec::new(),
         all_unix_sockets: None,
@@ -147,6 +149,8 @@ fn fixture_with(
         identify: None,
         access: None,
         egress: EgressPolicy::new(policy),
+        upstream: Chain::default(),
+        user_ports: vec![],
         listeners: vec![listener],
         forwards: vec![],
         catch: None,

@@ -67,6 +67,8 @@ pub(super) struct NetKeys {
     pub(super) all_unix_sockets: Scalar<bool>,
     pub(super) access_log: Scalar<Option<PathBuf>>,
     pub(super) upstream: Scalar<UpstreamProxy>,
+    pub(super) http_proxy_port: Scalar<u16>,
+    pub(super) socks_proxy_port: Scalar<u16>,
     pub(super) allowed: Vec<Ruled<HostRule>>,
     pub(super) denied: Vec<Ruled<HostRule>>,
     /// Spellings of `denied` that were ambiguous, in words.

@@ -50,14 +50,6 @@ pub(super) fn network(net: &Table<'_>) -> Result<(), SpecError> {
             )
             .with_hint("add the hosts to `network.allowed_domains`"));
     }
-    for key in ["http_proxy_port", "socks_proxy_port"] {
-        if let Some(port) = net.count(key)?
-            && let Some(node) = net.get(key)
-        {
-            check_port(reader, key, node, port.value)?;
-            refuse(net, key, None, false);
-        }
-    }
     if let Some(node) = net.get("tls_terminate") {
         if !node.get_ref().is_table() {
             return Err(reader.wrong_type("network.tls_terminate", "a table", node));

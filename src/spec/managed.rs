@@ -2,7 +2,7 @@
 
 use super::SpecError;
 use super::keys::Keys;
-use super::merge::{rank_sandbox, set};
+use super::merge::{rank_sandbox, replace, set};
 use super::notices::place;
 use crate::policy::{BackendChoice, Caches, Layer, Mode, NetworkMode, Policy, Ruled, View};
 
@@ -104,6 +104,8 @@ pub(super) fn apply(keys: Keys, policy: &mut Policy) {
         ));
     }
     set(&mut policy.upstream, keys.net.upstream);
+    replace(&mut net.user_proxies.http, keys.net.http_proxy_port);
+    replace(&mut net.user_proxies.socks, keys.net.socks_proxy_port);
     net.allowed.extend(keys.net.allowed);
     net.denied.extend(keys.net.denied);
     said.extend(keys.net.notices);

@@ -158,6 +158,8 @@ fn apply(keys: Keys, to: &mut Policy, said: &mut Said, macos: bool) {
     net.allowed.extend(keys.net.allowed);
     net.denied.extend(keys.net.denied);
     set(&mut to.upstream, keys.net.upstream);
+    replace(&mut net.user_proxies.http, keys.net.http_proxy_port);
+    replace(&mut net.user_proxies.socks, keys.net.socks_proxy_port);
     to.tmp_size = keys.fs.tmp_size.or(to.tmp_size.take());
     to.notices.extend(keys.net.notices);
 
@@ -199,6 +201,13 @@ fn apply(keys: Keys, to: &mut Policy, said: &mut Said, macos: bool) {
 pub(super) fn set<T>(slot: &mut T, value: Scalar<T>) {
     if let Some(ruled) = value {
         *slot = ruled.value;
+    }
+}
+
+/// As [`set`], where the origin matters later.
+pub(super) fn replace<T>(slot: &mut Scalar<T>, value: Scalar<T>) {
+    if value.is_some() {
+        *slot = value;
     }
 }
 

@@ -379,6 +379,8 @@ fn an_open_policy_is_not_served() {
         identify: None,
         access: None,
         egress: EgressPolicy::new(&policy),
+        upstream: Chain::default(),
+        user_ports: vec![],
         listeners: vec![],
         forwards: vec![],
         catch: None,

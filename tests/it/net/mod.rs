@@ -15,6 +15,7 @@ mod isolation;
 mod names;
 mod protocol;
 mod tls;
+mod upstream;
 
 #[path = "../../lab/lab.rs"]
 pub(crate) mod lab;
