@@ -31,8 +31,8 @@ pub struct BrokerPlan {
     pub exceptions: Vec<Arc<dyn Matcher>>,
     /// The git preset; without it only what is mandatory in git directories is held.
     pub git: bool,
-    /// Directory of ccbox's state, on the host, where all runs of the user share one lock: with it, two runs in one tree cannot move
-    /// directories between each other's check and act. `None` where no state can be kept.
+    /// Directory on the host where all runs of the user share one lock: with it, two runs in one tree cannot move directories between each
+    /// other's check and act. `None` where there is no place for it.
     pub lock_dir: Option<PathBuf>,
     /// What names may not be read; `None` where opens for reading are nobody's affair.
     pub reads: Option<ReadPlan>,

@@ -10,7 +10,7 @@ use crate::broker::decide::Rule;
 use crate::broker::git_paths;
 use crate::broker::plan::NamedRule;
 use crate::broker::reads::Hidden;
-use crate::broker::supervise::{Cause, Denial, Sink, Unreached};
+use crate::broker::supervise::{Cause, Denial, Holder, Sink, Unreached};
 use crate::host::{FsView, RealFs};
 use crate::plan::{self, Plan, place};
 use crate::policy::path::{ListKind, PathEntry};
@@ -18,6 +18,9 @@ use crate::policy::pattern::PathPattern;
 use crate::policy::{Layer, Origin};
 use crate::report::access::{Access, AccessLog, Decision, Front};
 use crate::report::{Reporter, Sink as _, Verbosity, Violation};
+
+/// What changes an object and no directory.
+const IN_PLACE: [&str; 6] = ["write", "truncate", "chmod", "chown", "utime", "xattr"];
 
 /// Names that programs try where they may not write, and do without.
 const NOISE: &str = include_str!("../policy/data/noise.txt");
@@ -152,8 +155,7 @@ impl Writes {
                 if there_already && asked == "mkdir" {
                     return Some(format!("[filesystem] allow_read = [{}]", entry(path)?));
                 }
-                let alone = matches!(asked, "write" | "truncate" | "chmod" | "metadata")
-                    || there_already && asked == "create";
+                let alone = IN_PLACE.contains(&asked) || there_already && asked == "create";
                 let there = if alone { path } else { path.parent()? };
                 if let Some(shown) = shown_by
                     && (shown.moved || shown.path.starts_with(there))
@@ -225,6 +227,23 @@ impl Sink for Writes {
         }
     }
 
+    fn held_up(&self, by: Option<Holder>) {
+        let who = match by {
+            Some(Holder { pid, stopped: true }) => format!(
+                "process {pid} is stopped while it holds the lock that all runs of the user share (`kill -CONT {pid}` lets it go on)"
+            ),
+            Some(Holder { pid, .. }) => {
+                format!("process {pid} does not let go of the lock that all runs of the user share")
+            }
+            None => {
+                "another run does not let go of the lock that all runs of the user share".to_owned()
+            }
+        };
+        self.report.warn(&format!(
+            "{who}; until it does, changes of files fail with EIO"
+        ));
+    }
+
     fn closes_programs(&self) -> bool {
         self.plan.exec.is_some()
     }
@@ -255,6 +274,9 @@ fn action(asked: &str) -> &'static str {
         "create" | "mkdir" | "symlink" | "mknod" | "bind" | "rename-to" => "file-write-create",
         "link" => "file-link",
         "chmod" => "file-write-mode",
+        "chown" => "file-write-owner",
+        "utime" => "file-write-times",
+        "xattr" => "file-write-xattr",
         "write" | "truncate" => "file-write-data",
         "read" => "file-read-data",
         "exec" => "process-exec",

@@ -12,13 +12,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::caches;
 use super::context::Ctx;
 use super::mandatory::Mandatory;
 use super::paths::{below, rest, within};
 use super::rules::Rules;
 use super::tree::{Node, Tree as Shape};
-use super::{PlanError, judge, names, reads, sockets};
+use super::{PlanError, judge, names, other_runs, reads, sockets};
 use crate::broker::fold::NameRules;
 use crate::broker::plan::{BrokerPlan, Tree};
 use crate::host::fs_view::Kind;
@@ -64,7 +63,7 @@ pub(super) fn plan(
         rules: names::collect(ctx, rules, mandatory, &trees),
         exceptions: names::exceptions(ctx),
         git: ctx.policy.fs.protect_git,
-        lock_dir: caches::state_can_be_kept(ctx).then(|| ctx.host.state_dir.join("runs")),
+        lock_dir: other_runs::place(ctx),
         reads: None,
         sockets: None,
         trees,

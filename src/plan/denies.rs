@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::context::Ctx;
+use super::other_runs;
 use super::rules::{Grant, Hide, Named, Never, Strength, built_in};
 use super::sockets;
 use super::spellings::Spellings;
@@ -52,6 +53,9 @@ fn nevers(ctx: Ctx<'_>, grants: &[Grant], spellings: &mut Spellings<'_>) -> Vec<
         "configuration of ccbox",
         &origin,
     ));
+    if let Some(meeting) = other_runs::common(ctx).filter(|_| ctx.has_broker()) {
+        out.push(own(ctx, &meeting, "lock of ccbox", &origin));
+    }
     out
 }
 

@@ -12,7 +12,7 @@ use super::mandatory::Mandatory;
 use super::paths::Walk;
 use super::rules::{Named, Rules, Strength, place};
 use super::tree::{Node, Tree};
-use super::{Gap, PlanError, sockets};
+use super::{Gap, PlanError, other_runs, sockets};
 use crate::broker::plan::BrokerPlan;
 use crate::host::BrokerHost;
 use crate::host::fs_view::Kind;
@@ -45,7 +45,7 @@ pub(super) fn collect(
 ) -> Missing {
     let mut out = match &ctx.host.broker {
         BrokerHost::Works => Missing {
-            gaps: other_runs(ctx, broker).into_iter().collect(),
+            gaps: other_runs::gap(ctx, broker).into_iter().collect(),
             ..Missing::default()
         },
         BrokerHost::Lacks(why) => of_mounts(ctx, rules, mandatory, tree, why),
@@ -54,17 +54,6 @@ pub(super) fn collect(
     out.gaps.extend(replaced);
     out.gaps.extend(late_secrets(ctx, rules, tree));
     out
-}
-
-/// Runs of one user wait for each other by a lock in ccbox's state.
-fn other_runs(ctx: Ctx<'_>, broker: Option<&BrokerPlan>) -> Option<Gap> {
-    (broker?.lock_dir.is_none()).then(|| Gap {
-        name: "other-runs",
-        text: format!(
-            "`{}` cannot be written, so nothing keeps another run in the same tree from moving a directory while this one decides about a path in it",
-            ctx.host.state_dir.display()
-        ),
-    })
 }
 
 /// What the child makes itself it may read (semantics 6), but the host may put a secret there too.

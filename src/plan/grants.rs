@@ -5,7 +5,7 @@ use std::path::Path;
 use super::context::Ctx;
 use super::paths::{Walk, below};
 use super::rules::{Access, Grant, GrantKind, Named, place};
-use super::{PlanError, access_log, mandatory, sockets};
+use super::{PlanError, access_log, mandatory, other_runs, sockets};
 use crate::host::fs_view::Kind;
 use crate::policy::path::PathEntry;
 use crate::policy::{Layer, Origin, Ruled};
@@ -134,11 +134,12 @@ fn check(ctx: Ctx<'_>, g: &Grant) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Spec, configuration and state, link-free.
+/// Spec, configuration, state and the lock of all runs, link-free.
 pub(super) fn own_paths(ctx: Ctx<'_>) -> Vec<std::path::PathBuf> {
     let files = ctx.policy.fs.own_files.iter().map(|f| f.value.clone());
     files
         .chain([ctx.host.state_dir.clone(), ctx.host.config_dir.clone()])
+        .chain(other_runs::common(ctx))
         .map(|p| ctx.walk(&p).real)
         .collect()
 }

@@ -25,6 +25,7 @@ mod memo;
 mod names;
 mod order;
 pub(crate) mod os_path;
+mod other_runs;
 mod paths;
 mod quick;
 mod read_floor;

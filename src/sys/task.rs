@@ -5,14 +5,24 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
 
-/// The soft limit on file sizes of a thread (`RLIMIT_FSIZE`); `None` is no limit (prlimit(2)).
+/// The soft limit on file sizes of a thread (`RLIMIT_FSIZE`); `None` is no limit.
 pub fn file_size_limit(tid: i32) -> Result<Option<u64>, Errno> {
+    soft_limit(tid, libc::RLIMIT_FSIZE)
+}
+
+/// The first descriptor number that a thread may not use (`RLIMIT_NOFILE`); `None` is no limit.
+pub fn descriptor_limit(tid: i32) -> Result<Option<u64>, Errno> {
+    soft_limit(tid, libc::RLIMIT_NOFILE)
+}
+
+/// prlimit(2).
+fn soft_limit(tid: i32, resource: libc::__rlimit_resource_t) -> Result<Option<u64>, Errno> {
     let mut limit = libc::rlimit64 {
         rlim_cur: 0,
         rlim_max: 0,
     };
     // SAFETY: with a null new limit prlimit64 only writes one `struct rlimit64`, on this frame.
-    let r = unsafe { libc::prlimit64(tid, libc::RLIMIT_FSIZE, std::ptr::null(), &raw mut limit) };
+    let r = unsafe { libc::prlimit64(tid, resource, std::ptr::null(), &raw mut limit) };
     Errno::result(r)?;
     Ok((limit.rlim_cur != libc::RLIM64_INFINITY).then_some(limit.rlim_cur))
 }
@@ -82,6 +92,11 @@ pub fn copy_descriptor(process: BorrowedFd<'_>, number: i32) -> Result<OwnedFd, 
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
     Errno::result(fd)?;
     super::fds::owned(fd).map_err(|_| Errno::EBADF)
+}
+
+/// Whether a process has this descriptor. What cannot be copied for another reason is there.
+pub fn has_descriptor(process: BorrowedFd<'_>, number: i32) -> bool {
+    !matches!(copy_descriptor(process, number), Err(Errno::EBADF))
 }
 
 #[cfg(test)]

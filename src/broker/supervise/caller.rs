@@ -278,6 +278,37 @@ impl<'b> Caller<'b> {
         copied.flatten()
     }
 
+    /// It may have one descriptor more. The kernel asks for that before it looks at any path (do_sys_openat2()).
+    pub(super) fn may_have_another(&self) -> Result<bool, Errno> {
+        let Some(limit) = task::descriptor_limit(self.tid)? else {
+            return Ok(true);
+        };
+        let Some(last) = limit.checked_sub(1) else {
+            return Ok(false);
+        };
+        // The last number is free nearly always, and then nothing more has to be asked.
+        let last = i32::try_from(last).unwrap_or(i32::MAX);
+        self.tgid();
+        let asked = self.kept(|thread| {
+            let process = thread.process.as_ref()?;
+            Some(task::has_descriptor(process.as_fd(), last))
+        });
+        let taken = match asked.flatten() {
+            Some(taken) => taken,
+            None => !matches!(self.descriptor(last), Err(Errno::EBADF)),
+        };
+        if !taken {
+            return Ok(true);
+        }
+        let all = std::fs::read_dir(format!("/proc/{}/fd", self.tid)).map_err(|_| Errno::EPERM)?;
+        let numbers = all
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
+        let used = numbers.filter(|&number| number < limit).count();
+        self.verify()?;
+        Ok(u64::try_from(used).is_ok_and(|used| used < limit))
+    }
+
     /// The object of one of its descriptors.
     pub(super) fn descriptor(&self, number: i32) -> Result<OwnedFd, Errno> {
         if number < 0 {

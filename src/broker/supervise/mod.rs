@@ -16,6 +16,7 @@ mod judge;
 mod listening;
 mod lock;
 mod magic;
+mod meeting;
 mod memory;
 mod near;
 mod pending;
@@ -55,6 +56,8 @@ use epoch::Epoch;
 use listening::Routes;
 use lock::Lock;
 pub use lock::Quiet;
+pub use meeting::Holder;
+use meeting::{Patience, Unlocked};
 use memory::Fd;
 use processes::Processes;
 use resolve::Walk;
@@ -90,6 +93,9 @@ pub trait Sink: Send + Sync {
     /// A connection to a granted socket of somebody else's, by its path inside and the process with its name.
     fn connected(&self, _path: &Path, _pid: i32, _program: String) {}
 
+    /// Called once the lock that all runs of the user share is held by another one for too long. The same holds.
+    fn held_up(&self, _by: Option<Holder>) {}
+
     /// Some programs are not executed, so that those that are asked for are worth a look.
     fn closes_programs(&self) -> bool {
         false
@@ -120,7 +126,7 @@ pub struct Unreached {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     /// What was asked: create, write, rename (away), rename-to, move (a directory, refused for what is in it), link, unlink, rmdir, mkdir,
-    /// chmod, symlink, mknod, truncate, exec, bind, connect.
+    /// chmod, chown, utime, xattr, symlink, mknod, truncate, exec, bind, connect.
     pub action: &'static str,
     /// Of what: absolute, as the child sees it.
     pub path: PathBuf,
@@ -241,10 +247,12 @@ fn prepare_with(
         .collect::<Result<_, _>>()?;
     let (lock, directories) = match &plan.lock_dir {
         None => (Lock::default(), Epoch::default()),
-        Some(dir) => Lock::of_all_runs(dir).map_err(|source| BrokerError::Lock {
-            path: dir.clone(),
-            source,
-        })?,
+        Some(dir) => {
+            Lock::of_all_runs(dir, Patience::USUAL).map_err(|source| BrokerError::Lock {
+                path: dir.clone(),
+                source,
+            })?
+        }
     };
     Ok(Prepared {
         lock,

@@ -9,6 +9,7 @@ mod connect;
 mod exec;
 mod how;
 mod make;
+mod metadata;
 mod mode;
 mod open;
 mod quick;
@@ -23,6 +24,7 @@ use std::os::fd::OwnedFd;
 use nix::errno::Errno;
 
 use attribute::Of;
+use metadata::Form;
 
 use super::caller::Caller;
 use super::denial::Denied;
@@ -147,6 +149,13 @@ impl<'b> Turn<'b> {
             | Call::Unlink
             | Call::Unlinkat
             | Call::Rmdir
+            | Call::Chown
+            | Call::Lchown
+            | Call::Fchownat
+            | Call::Utime
+            | Call::Utimes
+            | Call::Futimesat
+            | Call::Utimensat
             | Call::Umask
             | Call::Chdir
             | Call::Fchdir
@@ -208,6 +217,13 @@ impl<'b> Turn<'b> {
             Call::Fremovexattr => self.remove_attribute(Of::Descriptor),
             // Linux 6.13. Who uses them falls back on the older calls.
             Call::Setxattrat | Call::Removexattrat => Err(Errno::ENOSYS.into()),
+            Call::Chown => Ok(self.owner(CWD, 0, 0)),
+            Call::Lchown => Ok(self.owner(CWD, 0, libc::AT_SYMLINK_NOFOLLOW)),
+            Call::Fchownat => Ok(self.owner(self.int(0), 1, self.int(4))),
+            Call::Utime => Ok(self.times((CWD, 0), 1, Form::Seconds, 0)),
+            Call::Utimes => Ok(self.times((CWD, 0), 1, Form::Microseconds, 0)),
+            Call::Futimesat => Ok(self.times((self.int(0), 1), 2, Form::Microseconds, 0)),
+            Call::Utimensat => Ok(self.times((self.int(0), 1), 2, Form::Nanoseconds, self.int(3))),
             Call::Umask => Ok(self.changes_umask()),
             Call::Chdir | Call::Fchdir => Ok(self.goes_elsewhere()),
             Call::Clone | Call::Unshare => Ok(self.splits_or_shares()),

@@ -129,6 +129,7 @@ impl Turn<'_> {
             judged,
             modern: false,
         };
+        self.may_be_given(&wish)?;
         if !writes {
             self.read(&wish)
         } else if unnamed {
@@ -137,6 +138,15 @@ impl Turn<'_> {
             Ok(outcome)
         } else {
             self.named(&wish)
+        }
+    }
+
+    /// What makes or empties a file has to be refused before it does, where its caller can have no descriptor of it.
+    pub(super) fn may_be_given(&self, wish: &Wish) -> Result<(), Errno> {
+        if wish.flags & (libc::O_CREAT | libc::O_TRUNC) == 0 || self.caller.may_have_another()? {
+            Ok(())
+        } else {
+            Err(Errno::EMFILE)
         }
     }
 

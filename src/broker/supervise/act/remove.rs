@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use nix::errno::Errno;
+use nix::unistd::geteuid;
 
 use super::super::areas::Area;
 use super::super::judge::{Asked, Needs, find, kind};
@@ -46,6 +47,11 @@ impl Turn<'_> {
                 // What cannot succeed is not decided, and not tried either: it may be something else by then.
                 if found.is(libc::S_IFDIR) != is_rmdir {
                     at::access(spot.dir.as_fd(), c"", libc::W_OK | libc::X_OK)?;
+                    // may_delete() of the kernel: flags, and the owners in a sticky directory, come first.
+                    let own = [look.uid, found.uid].contains(&geteuid().as_raw());
+                    if look.kept || found.kept || look.mode & libc::S_ISVTX != 0 && !own {
+                        return Err(Errno::EPERM.into());
+                    }
                     return Err(if is_rmdir {
                         Errno::ENOTDIR
                     } else {

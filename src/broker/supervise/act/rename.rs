@@ -61,7 +61,11 @@ impl Turn<'_> {
         broker.locked(true, |_| {
             let here = broker.site(&self.caller, &from.dir, &from_look, from_area)?;
             let there = broker.site(&self.caller, &to.dir, &to_look, to_area)?;
-            let moved = find(&from.dir, old_name)?.ok_or(Errno::ENOENT)?;
+            let Some(moved) = find(&from.dir, old_name)? else {
+                // The kernel has walked both paths before it looks at a name.
+                at::access(to.dir.as_fd(), c"", libc::X_OK)?;
+                return Err(Errno::ENOENT.into());
+            };
             let replaced = find(&to.dir, new_name)?;
             let rename = Move {
                 from: (&here, old_name, &moved),
@@ -171,7 +175,9 @@ impl Turn<'_> {
                 needs: Needs::Directory,
             };
             let (linked, from) = match &source {
-                Source::Directory(mount) if *mount == look.mount => return Err(Errno::EPERM.into()),
+                Source::Directory(mount) if *mount == look.mount => {
+                    return Err(no_link_of_a_directory(&to.dir).into());
+                }
                 Source::Directory(_) => return Err(Errno::EXDEV.into()),
                 Source::Name(spot, name) => {
                     let linked = find(&spot.dir, name)?.ok_or(Errno::ENOENT)?;
@@ -208,7 +214,7 @@ impl Turn<'_> {
                 return Err(Errno::EXDEV.into());
             }
             if linked.is(libc::S_IFDIR) {
-                return Err(Errno::EPERM.into());
+                return Err(no_link_of_a_directory(&to.dir).into());
             }
             let verdict = broker.decide_link(from.as_ref(), &linked, &there, new_name)?;
             if let (Verdict::Deny(_), Some((site, name))) = (verdict, &from)
@@ -369,6 +375,12 @@ impl Broker {
         sound(&to_facts)?;
         Ok(verdict)
     }
+}
+
+/// The right to make a name is asked for before (vfs_link() of the kernel).
+fn no_link_of_a_directory(to: &Fd) -> Errno {
+    let may = at::access(to.as_fd(), c"", libc::W_OK | libc::X_OK);
+    may.err().unwrap_or(Errno::EPERM)
 }
 
 /// What linkat(2) links: following a final link if asked to.
