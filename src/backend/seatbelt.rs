@@ -242,6 +242,10 @@ fn network(rules: &SeatbeltRules, proxy: u16, w: &mut Writer) -> Result<(), Prof
         let local = ["(local ip \"*:*\")".to_owned()];
         w.allow("network-bind network-inbound", &local);
     }
+    out.extend(all(&rules.sockets)?);
     w.allow("network-outbound", &out);
+    if !rules.sockets.is_empty() {
+        w.deny("network-outbound", &literals(&rules.closed_sockets)?);
+    }
     Ok(())
 }

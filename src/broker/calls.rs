@@ -11,10 +11,11 @@
 //! * it changes owner or times of something by its path, which read-only mounts refuse: told as well, and nothing decided. By a descriptor
 //!   it does not trap: tar and `cp -a` do that for every file.
 //!
-//! Where names decide what may be read ([`READS`]), every open traps that gives more than a place.
+//! Where names decide what may be read ([`READS`]), every open traps that gives more than a place. Where paths decide about Unix sockets
+//! ([`SOCKETS`]), whatever binds or connects a socket does.
 //!
 //! What is not here and need not be: reads of what is open, `stat`, `ftruncate`, `fallocate`, `write` (the descriptor was opened through the
-//! broker), `bind` (Unix sockets are refused by number until they are decided by path).
+//! broker).
 //!
 //! The filter is transport only. A call it misses ends in the Landlock floor, so a trap may be answered with "continue" where the
 //! floor decides the same, and **never** where it does not: truncation and modes are not the floor's (ADR 4), and openat2(2) has
@@ -80,6 +81,7 @@ pub enum Call {
     Fcntl,
     Connect,
     Sendto,
+    Bind,
 }
 
 /// A condition on the low 32 bits of one argument.
@@ -166,6 +168,7 @@ impl Call {
         let number = u32::try_from(number).ok()?;
         TRAPS
             .iter()
+            .chain(SOCKETS)
             .find(|trap| trap.native() == Some(number))
             .map(|trap| trap.call)
     }
@@ -175,6 +178,7 @@ impl Call {
     pub fn name(self) -> &'static str {
         TRAPS
             .iter()
+            .chain(SOCKETS)
             .find(|trap| trap.call == self)
             .map_or("", |trap| trap.name)
     }
@@ -398,4 +402,10 @@ pub const READS: &[Trap] = &[
             value: 0,
         }],
     ),
+];
+
+/// Further rows where Unix sockets are decided by path. connect(2) traps there with the host's network, too: nothing is left to the kernel.
+pub const SOCKETS: &[Trap] = &[
+    both(Call::Bind, "bind", 49, 200, ALWAYS),
+    both(Call::Connect, "connect", 42, 203, ALWAYS),
 ];

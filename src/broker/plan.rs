@@ -36,6 +36,32 @@ pub struct BrokerPlan {
     pub lock_dir: Option<PathBuf>,
     /// What names may not be read; `None` where opens for reading are nobody's affair.
     pub reads: Option<ReadPlan>,
+    /// Which sockets of others may be connected to; `None` where Unix sockets are refused by number.
+    pub sockets: Option<SocketPlan>,
+}
+
+/// Unix sockets by path. What the command binds itself it may always connect to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SocketPlan {
+    /// Sockets of others that are open.
+    pub granted: Vec<SocketGrant>,
+    /// Every socket that is shown is open.
+    pub all: bool,
+    /// Host paths of sockets that no grant opens.
+    pub closed: Vec<PathBuf>,
+    /// The network is the sandbox' own.
+    pub own_network: bool,
+    /// Directories inside that nobody else has: whatever is bound there is the command's own.
+    pub private: Vec<PathBuf>,
+}
+
+/// A socket, or a directory of them, that is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SocketGrant {
+    /// Link-free path on the host, and inside.
+    pub path: PathBuf,
+    /// Everything below it.
+    pub directory: bool,
 }
 
 /// A covered tree.

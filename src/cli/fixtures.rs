@@ -30,6 +30,7 @@ pub(super) fn plan() -> Plan {
             upstream: Chain::default(),
             transparent_ports: Vec::new(),
             hint_file: None,
+            access_log: None,
         },
         env: Vec::new(),
         env_scrubbed: Vec::new(),
@@ -66,6 +67,7 @@ pub(super) fn inner() -> InnerPlan {
         floor: None,
         read_floor: crate::plan::ReadFloor::default(),
         trap_reads: false,
+        trap_sockets: false,
     }
 }
 

@@ -16,6 +16,7 @@ use crate::plan::{self, Plan, place};
 use crate::policy::path::{ListKind, PathEntry};
 use crate::policy::pattern::PathPattern;
 use crate::policy::{Layer, Origin};
+use crate::report::access::{Access, AccessLog, Decision, Front};
 use crate::report::{Reporter, Sink as _, Verbosity, Violation};
 
 /// What changes an object and no directory.
@@ -32,6 +33,7 @@ pub(super) struct Writes {
     report: Arc<Reporter>,
     noise: OnceLock<Vec<PathPattern>>,
     questions: Questions,
+    access: Option<Arc<AccessLog>>,
 }
 
 impl Writes {
@@ -42,6 +44,20 @@ impl Writes {
             report: Arc::clone(report),
             noise: OnceLock::new(),
             questions: Questions::default(),
+            access: None,
+        }
+    }
+
+    /// With an access log.
+    pub(super) fn logging(mut self, access: Option<Arc<AccessLog>>) -> Self {
+        self.access = access;
+        self
+    }
+
+    fn log(&self, access: &Access) {
+        let told = self.access.as_ref().and_then(|log| log.append(access));
+        if let Some(told) = told {
+            self.report.warn(&told);
         }
     }
 
@@ -106,6 +122,16 @@ impl Writes {
                 "made or replaced on the host during this run, beside a hidden file; readable in the next one".to_owned(),
                 None,
             ),
+            Cause::Socket { always } => {
+                let line =
+                    entry(on_host).map(|path| format!("[network] allow_unix_sockets = [{path}]"));
+                let rule = if *always {
+                    "a socket of the host that leads everywhere, no entry opens it"
+                } else {
+                    "a socket of the host"
+                };
+                (rule.to_owned(), line.filter(|_| !always))
+            }
             Cause::Program => {
                 let line = entry(on_host).map(|path| format!("exec_grant_roots = [{path}]"));
                 (plan::check::exec(&self.plan, &denial.path).rule, line)
@@ -172,7 +198,28 @@ impl Sink for Writes {
         if self.report.verbosity() < Verbosity::Verbose && self.is_noise(&denial) {
             return;
         }
-        self.report.violation(self.violation(denial));
+        let connects = denial.action == "connect";
+        let violation = self.violation(denial);
+        if connects {
+            let mut access = Access::new(Front::Unix, &violation.target, Decision::Deny);
+            access.rule = Some(violation.rule.clone());
+            access.reason = Some("not-allowed");
+            access.pid = violation.pid;
+            access.process.clone_from(&violation.process);
+            self.log(&access);
+        }
+        self.report.violation(violation);
+    }
+
+    fn connected(&self, path: &Path, pid: i32, program: String) {
+        let mut access = Access::new(Front::Unix, path.to_string_lossy(), Decision::Allow);
+        access.pid = Some(pid);
+        access.process = Some(program);
+        self.log(&access);
+    }
+
+    fn wants_connections(&self) -> bool {
+        self.access.is_some()
     }
 
     fn unreached(&self, unreached: Unreached) {
@@ -237,6 +284,7 @@ fn action(asked: &str) -> &'static str {
         "write" | "truncate" => "file-write-data",
         "read" => "file-read-data",
         "exec" => "process-exec",
+        "connect" => "network-outbound",
         _ => "file-write",
     }
 }

@@ -18,7 +18,7 @@ use super::paths::{below, rest, within};
 use super::reads::ByName;
 use super::rules::Rules;
 use super::tree::{Node, Tree as Shape};
-use super::{PlanError, judge, names, other_runs};
+use super::{PlanError, judge, names, other_runs, sockets};
 use crate::broker::fold::NameRules;
 use crate::broker::plan::{BrokerPlan, Tree};
 use crate::host::fs_view::Kind;
@@ -52,7 +52,7 @@ pub(super) fn plan(
 ) -> Result<Option<BrokerPlan>, PlanError> {
     let by_name = rules.2;
     let mut trees = trees(ctx, shape)?;
-    if trees.is_empty() && !by_name.traps() {
+    if trees.is_empty() && !by_name.traps() && !sockets::wanted(ctx) {
         return Ok(None);
     }
     // A private cache shows files of the host: what names decide about must not be given another one there.
@@ -67,6 +67,7 @@ pub(super) fn plan(
         git: ctx.policy.fs.protect_git,
         lock_dir: other_runs::place(ctx),
         reads: None,
+        sockets: None,
         trees,
         exempt,
         served,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Effect, Mount, Plan, place};
 use crate::broker::decide::Rule;
-use crate::broker::plan::{BrokerPlan, NamedRule, Tree};
+use crate::broker::plan::{BrokerPlan, NamedRule, SocketPlan, Tree};
 use crate::broker::reads::{ReadPlan, ReadRule};
 use crate::policy::{Mode, NetworkMode, View};
 
@@ -83,6 +83,9 @@ pub fn text(plan: &Plan) -> String {
         if let Some(reads) = &broker.reads {
             reading(reads, &mut line);
         }
+        if let Some(all) = &broker.sockets {
+            sockets(all, &mut line);
+        }
     }
     if !plan.caches.is_empty() {
         line(String::new());
@@ -126,6 +129,19 @@ pub fn text(plan: &Plan) -> String {
         }
     }
     out
+}
+
+/// Whom the command may talk to by path.
+fn sockets(plan: &SocketPlan, line: &mut impl FnMut(String)) {
+    line(String::new());
+    line("Unix sockets that it may connect to, beside its own:".to_owned());
+    for grant in &plan.granted {
+        let below = if grant.directory { "  (and below)" } else { "" };
+        line(format!("  {}{below}", shown(&grant.path)));
+    }
+    if plan.all {
+        line("  all that are shown".to_owned());
+    }
 }
 
 /// What is decided by name, when something is made, opened for writing, moved or removed.

@@ -13,7 +13,7 @@ use super::paths::Walk;
 use super::reads::ByName;
 use super::rules::{Named, Rules, Strength, place};
 use super::tree::{Node, Tree};
-use super::{Gap, PlanError, other_runs};
+use super::{Gap, PlanError, other_runs, sockets};
 use crate::broker::plan::BrokerPlan;
 use crate::host::BrokerHost;
 use crate::host::fs_view::Kind;
@@ -85,7 +85,7 @@ fn of_mounts(
     tree: &Tree,
     why: &str,
 ) -> Missing {
-    let mut refusal = patterns(ctx, tree, why);
+    let mut refusal = patterns(ctx, tree, why).or_else(|| sockets::refusal(ctx, why));
     let mut absent: BTreeSet<String> = BTreeSet::new();
     let mut links: BTreeSet<PathBuf> = BTreeSet::new();
     let mut files: BTreeSet<PathBuf> = BTreeSet::new();

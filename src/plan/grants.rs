@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use super::context::Ctx;
-use super::mandatory;
 use super::paths::{Walk, below};
 use super::rules::{Access, Grant, GrantKind, Named, place};
-use super::{PlanError, other_runs};
+use super::{PlanError, access_log, mandatory, other_runs, sockets};
 use crate::host::fs_view::Kind;
 use crate::policy::path::PathEntry;
 use crate::policy::{Layer, Origin, Ruled};
@@ -46,6 +45,7 @@ pub(super) fn collect(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Result<Vec<Gra
             out.push(grant);
         }
     }
+    out.extend(sockets::grants(ctx)?);
     out.retain(|g| g.walk.kind.is_some() || !optional(g));
     if fs.cwd_writable && ctx.policy.workdir.is_none() {
         let cwd = cwd_grant(ctx, &out, notices);
@@ -54,6 +54,8 @@ pub(super) fn collect(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Result<Vec<Gra
     for g in &out {
         check(ctx, g)?;
     }
+    sockets::check_places(ctx, &out)?;
+    access_log::check(ctx, &out)?;
     planted_links(ctx, &out)?;
     notices.extend(wide_and_narrow(ctx, &out));
     Ok(out)
@@ -161,7 +163,7 @@ fn planted_links(ctx: Ctx<'_>, grants: &[Grant]) -> Result<(), PlanError> {
 }
 
 /// One path against the writable roots.
-fn planted_link(roots: &[&Path], walk: &Walk, what: &str) -> Result<(), PlanError> {
+pub(super) fn planted_link(roots: &[&Path], walk: &Walk, what: &str) -> Result<(), PlanError> {
     for link in &walk.links {
         for root in roots {
             if below(&link.at, root) && !walk.real.starts_with(root) {

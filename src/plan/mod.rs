@@ -2,6 +2,7 @@
 //!
 //! `Plan::resolve` asks the file system questions and changes nothing; `explain`, `check`, `--dry-run` and the goldens use it as it is.
 
+mod access_log;
 mod book;
 mod broker;
 mod caches;
@@ -34,6 +35,7 @@ mod resolve;
 mod rules;
 pub mod seatbelt;
 mod secrets;
+mod sockets;
 mod spellings;
 mod tree;
 mod upstream;
@@ -240,6 +242,8 @@ pub struct NetworkPlan {
     pub transparent_ports: Vec<u16>,
     /// Where the hint of a refusal points.
     pub hint_file: Option<PathBuf>,
+    /// Where each connection is written down; link-free.
+    pub access_log: Option<PathBuf>,
 }
 
 /// Something a rule asks for that this plan cannot hold; part of the enforced line (R14).

@@ -16,8 +16,9 @@ use super::reads::ByName;
 use super::rules::{Grant, ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::{
-    Mount, NetworkPlan, Pin, Plan, PlanError, ReadFloor, RuleBook, book, broker, crowds, denies,
-    env, etc_files, gaps, grants, order, read_floor, reads, secrets, upstream, view, worktree,
+    Mount, NetworkPlan, Pin, Plan, PlanError, ReadFloor, RuleBook, access_log, book, broker,
+    crowds, denies, env, etc_files, gaps, grants, order, read_floor, reads, secrets, sockets,
+    upstream, view, worktree,
 };
 use crate::broker::plan::BrokerPlan;
 use crate::host::fs_view::Kind;
@@ -46,8 +47,11 @@ impl Plan {
             host,
             fs: &memo,
         };
-        let scrubbed = environment::scrub(&host.env, &policy.env);
-        let mut network = network(policy)?;
+        let scrubbed = scrubbed(ctx);
+        let mut network = NetworkPlan {
+            access_log: access_log::path(ctx),
+            ..network(policy)?
+        };
         let said = upstream::attach(&mut network, ctx);
         let mut files = if policy.fs.disabled {
             FilePlan::disabled(ctx)
@@ -57,6 +61,17 @@ impl Plan {
         files.notices.extend(said);
         Ok(assemble(ctx, argv, files, network, scrubbed))
     }
+}
+
+/// The caller's environment, with the variables that lead to a granted socket.
+fn scrubbed(ctx: Ctx<'_>) -> Scrubbed {
+    let doors = sockets::doors(ctx);
+    if doors.is_empty() {
+        return environment::scrub(&ctx.host.env, &ctx.policy.env);
+    }
+    let mut env = ctx.policy.env.clone();
+    env.pass.extend(doors);
+    environment::scrub(&ctx.host.env, &env)
 }
 
 /// Loopback ports of the host that one run can forward. Each takes two sockets (127.0.0.1 and ::1), and one packet carries them
@@ -92,6 +107,7 @@ pub(super) fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
         upstream: Chain::default(),
         transparent_ports: transparent_ports(policy).to_vec(),
         hint_file: policy.net.hint_file.clone(),
+        access_log: None,
     })
 }
 
@@ -177,10 +193,12 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
     let mounts = order::emit(&layout.tree);
     crowds::bearable(mounts.len())?;
     let (read_floor, unheld) = read_floor::collect(ctx, &rules, &layout.tree);
-    let broker = broker.map(|mut plan| {
+    let mut broker = broker;
+    if let Some(plan) = &mut broker {
         plan.reads = reads::collect(ctx, &rules, &by_name, &read_floor, &layout.tree);
-        plan
-    });
+        plan.sockets = sockets::collect(ctx, &layout.tree)?;
+    }
+    notices.extend(sockets::notices(ctx, &layout.tree));
     // What is decided by name stays hidden whatever takes its place.
     let unheld = if broker.is_some() && by_name.decides() {
         notices.extend(reads::notice(ctx, &by_name));

@@ -20,7 +20,7 @@ use super::PlanError;
 use super::context::Ctx;
 use super::resolve;
 use super::rules::{Rules, place};
-use super::secrets;
+use super::{secrets, sockets};
 use crate::host::fs_view::Kind;
 use crate::host::{BrokerHost, FsView, HostFacts};
 use crate::policy::{NetworkMode, Policy};
@@ -76,6 +76,10 @@ pub struct SeatbeltRules {
     pub filtered: bool,
     /// Loopback ports of the host that are named in the allow list.
     pub ports: Vec<u16>,
+    /// Sockets of others that are open.
+    pub sockets: BTreeSet<Match>,
+    /// Sockets that no entry opens.
+    pub closed_sockets: BTreeSet<PathBuf>,
     /// `allow_local_binding`.
     pub local_binding: bool,
     /// `macos.dns`.
@@ -126,6 +130,7 @@ pub fn rules(
         return Err(resolve::no_cwd(ctx, &collected));
     }
     nevers::Nevers::new(ctx, &collected, &mut out).collect(&mandatory)?;
+    (out.sockets, out.closed_sockets) = sockets::seatbelt(ctx)?;
     Ok(out)
 }
 

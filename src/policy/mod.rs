@@ -287,6 +287,12 @@ pub struct NetworkPolicy {
     pub user_proxies: UserProxies,
     /// Ports on which connections without a proxy are caught; empty is off.
     pub transparent_ports: Vec<u16>,
+    /// Unix sockets of others that may be connected to: sockets, and directories of them. Exact entries only.
+    pub unix_sockets: Vec<Ruled<PathEntry>>,
+    /// Where each connection is written down.
+    pub access_log: Option<Ruled<PathBuf>>,
+    /// All that are shown may be (`allow_all_unix_sockets`); who said so.
+    pub all_unix_sockets: Option<Origin>,
     /// What turned the network off, where it is off.
     pub off_by: Option<Origin>,
     /// `managed.allow_managed_domains_only`, where it is set: what else allows a host has no effect.
@@ -398,6 +404,9 @@ impl Policy {
                 allow_local_binding: false,
                 user_proxies: UserProxies::default(),
                 transparent_ports: Vec::new(),
+                unix_sockets: Vec::new(),
+                all_unix_sockets: None,
+                access_log: None,
                 off_by: None,
                 managed_only: None,
                 hint_file: None,

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::rustls::ClientConfig;
 
+use super::access::Accesses;
 use super::limits::Limits;
 use super::link::{Link, Reached};
 use super::through::{self, ProxyError, Trouble};
@@ -96,6 +97,7 @@ pub(super) struct Dialer {
     connect_limit: Duration,
     upstream_limit: Duration,
     own: Mutex<Option<(Instant, Arc<[IpAddr]>)>>,
+    access: Option<Accesses>,
 }
 
 impl Dialer {
@@ -121,6 +123,7 @@ impl Dialer {
             connect_limit: limits.connect,
             upstream_limit: limits.upstream,
             own: Mutex::new(None),
+            access: None,
         }
     }
 
@@ -136,8 +139,34 @@ impl Dialer {
         }
     }
 
+    /// With an access log, which is told of every connection that cannot be made.
+    pub(super) fn logging(&mut self, access: Option<Accesses>) {
+        self.access = access;
+    }
+
     /// A connection to an allowed destination, for bytes of any protocol.
     pub(super) async fn dial(&self, to: &Authority) -> Result<Reached, DialError> {
+        self.told_of(to, self.reach(to).await)
+    }
+
+    /// A connection for a request to an `http://` URL of an allowed destination; with the proxy it leads to, if there is one.
+    pub(super) async fn dial_request(
+        &self,
+        to: &Authority,
+    ) -> Result<(Link, Option<&Hop>), DialError> {
+        self.told_of(to, self.reach_for_request(to).await)
+    }
+
+    /// What comes of an attempt, once the log has heard of a failed one.
+    fn told_of<T>(&self, to: &Authority, reached: Result<T, DialError>) -> Result<T, DialError> {
+        if let (Err(error), Some(access)) = (&reached, &self.access) {
+            let rule = self.decide(to).map(|grant| grant.rule);
+            access.failed(to, rule.ok(), error);
+        }
+        reached
+    }
+
+    async fn reach(&self, to: &Authority) -> Result<Reached, DialError> {
         let grant = self.decide(to).map_err(DialError::Denied)?;
         let Some(hop) = self.chain.hop(to, Use::Tunnel) else {
             return Ok(self.direct(to, &grant).await?.into());
@@ -153,11 +182,7 @@ impl Dialer {
         }
     }
 
-    /// A connection for a request to an `http://` URL of an allowed destination; with the proxy it leads to, if there is one.
-    pub(super) async fn dial_request(
-        &self,
-        to: &Authority,
-    ) -> Result<(Link, Option<&Hop>), DialError> {
+    async fn reach_for_request(&self, to: &Authority) -> Result<(Link, Option<&Hop>), DialError> {
         let grant = self.decide(to).map_err(DialError::Denied)?;
         let Some(hop) = self.chain.hop(to, Use::Request) else {
             return Ok((Link::Plain(self.direct(to, &grant).await?), None));

@@ -12,7 +12,11 @@ pub(super) async fn serve(client: TcpStream, port: u16, shared: &Shared, _seat: 
     match shared.dial_forward(port).await {
         Some(upstream) => {
             let early = Early::default();
-            shared.tunnel_unchecked(client, upstream, early).await;
+            let to = upstream.link.socket().peer_addr().ok();
+            let entry = to.and_then(|to| shared.entry_of(to.to_string(), &upstream));
+            shared
+                .tunnel_unchecked(client, upstream, early, entry)
+                .await;
         }
         None => {
             // Latency only: without it the client sees an end instead of a reset.

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use super::access::{Counts, Entry};
 use super::framing::{Heads, Tapped};
 use super::head;
 use super::limits::{MAX_DRAIN, MAX_HEAD};
@@ -212,14 +214,27 @@ impl Client {
             .map_err(|e| Refusal::Malformed(e.to_string()))?;
         parts.uri = origin_form(&parts.uri)?;
         parts.version = Version::HTTP_11;
+        // Its address is that of a connection that may be kept from an earlier request.
+        let entry = self.shared.entry(&to, None);
         let body = Counted {
             body,
             _unsent: self.shared.unsent(),
+            counts: entry.as_ref().map(|entry| Arc::clone(&entry.counts)),
         };
         let request = Request::from_parts(parts, body.boxed());
         let mut response = {
             let mut kept = self.kept.lock().await;
-            upstream::send(&self.shared.dialer, &mut kept, &to, request).await?
+            let sent = upstream::send(&self.shared.dialer, &mut kept, &to, request).await;
+            match sent {
+                Ok(response) => response,
+                Err(unanswered) => {
+                    // Refused or not reached: that has been told, or is going to be.
+                    if let Some(entry) = entry {
+                        entry.forget();
+                    }
+                    return Err(unanswered);
+                }
+            }
         };
         let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         if switching && protocol.is_none() {
@@ -242,12 +257,18 @@ impl Client {
                         from_upstream,
                     };
                     // The server has answered for its host already.
-                    shared.tunnel_unchecked(client, server.into(), early).await;
+                    shared
+                        .tunnel_unchecked(client, server.into(), early, entry)
+                        .await;
                 }
                 drop(seat);
             });
+            return Ok(response.map(BodyExt::boxed));
         }
-        Ok(response.map(BodyExt::boxed))
+        Ok(match entry {
+            None => response.map(BodyExt::boxed),
+            Some(entry) => response.map(|body| Told { body, entry }.boxed()),
+        })
     }
 }
 
@@ -327,6 +348,8 @@ async fn raw_server(upgrade: OnUpgrade) -> Option<(Link, Bytes)> {
 struct Counted {
     body: Incoming,
     _unsent: Unsent,
+    /// For the access log.
+    counts: Option<Arc<Counts>>,
 }
 
 impl hyper::body::Body for Counted {
@@ -337,7 +360,11 @@ impl hyper::body::Body for Counted {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let Some(counts) = &self.counts {
+            counts.up.fetch_add(length(&polled), Ordering::Relaxed);
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
@@ -346,5 +373,44 @@ impl hyper::body::Body for Counted {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+/// An answer's body; once it has been handed on, the access log has its line.
+struct Told {
+    body: Incoming,
+    entry: Entry,
+}
+
+impl hyper::body::Body for Told {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        self.entry
+            .counts
+            .down
+            .fetch_add(length(&polled), Ordering::Relaxed);
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Bytes of a frame of data.
+fn length<E>(polled: &Poll<Option<Result<Frame<Bytes>, E>>>) -> u64 {
+    match polled {
+        Poll::Ready(Some(Ok(frame))) => frame.data_ref().map_or(0, |data| data.len() as u64),
+        Poll::Ready(Some(Err(_)) | None) | Poll::Pending => 0,
     }
 }

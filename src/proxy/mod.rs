@@ -3,6 +3,7 @@
 //! [`ProxySet::start`] turns listening sockets and an [`EgressPolicy`] into a thread that serves them; dropping the set ends it.
 //! Every way to the outside passes `dial`, and `dial` asks the policy twice: about the name, then about each address.
 
+mod access;
 pub mod catch;
 mod client_hello;
 pub mod connect;
@@ -43,6 +44,8 @@ use crate::policy::NetworkMode;
 use crate::policy::egress::EgressPolicy;
 use crate::policy::upstream::Chain;
 use crate::report::Sink;
+use crate::report::access::{AccessLog, Front};
+use access::{Accesses, FRONT};
 use catch::{Catch, Names};
 use dial::{Dialer, Resolve, SystemResolver};
 use limits::Limits;
@@ -79,6 +82,8 @@ pub struct ProxyConfig {
     pub hint_file: Option<PathBuf>,
     /// Names the process of a refused connection.
     pub identify: Option<Arc<dyn Identify>>,
+    /// Takes a line for each connection.
+    pub access: Option<Arc<AccessLog>>,
 }
 
 /// A process of the run.
@@ -174,7 +179,10 @@ impl ProxySet {
                 .transpose()?;
             (doors, dns)
         };
-        let shared = Arc::new(Shared::new(
+        let access = config
+            .access
+            .map(|log| Accesses::new(log, Arc::clone(&sink)));
+        let shared = Shared::new(
             Dialer::new(
                 config.egress,
                 config.upstream,
@@ -190,7 +198,8 @@ impl ProxySet {
             config.token.map(Token::new),
             limits,
             names,
-        ));
+        );
+        let shared = Arc::new(shared.logging(access));
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new()
             .name("ccbox-proxy".to_owned())
@@ -201,7 +210,8 @@ impl ProxySet {
                         accepting.spawn(server::accept(listener, purpose, Arc::clone(&shared)));
                     }
                     if let Some(socket) = dns {
-                        accepting.spawn(catch::name_server(socket, Arc::clone(&shared)));
+                        let server = catch::name_server(socket, Arc::clone(&shared));
+                        accepting.spawn(FRONT.scope(Front::Dns, server));
                     }
                     // An error is a dropped sender, which means the same.
                     let _ = stopped.await;

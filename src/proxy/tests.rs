@@ -100,6 +100,9 @@ pub(super) fn network(allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
         allow_local_binding: false,
         user_proxies: UserProxies::default(),
         transparent_ports: Vec::new(),
+        unix_sockets: Vec::new(),
+        all_unix_sockets: None,
+        access_log: None,
         off_by: None,
         managed_only: None,
         hint_file: None,
@@ -144,6 +147,7 @@ fn fixture_with(
     let sink = Arc::new(Recorder::default());
     let mut config = ProxyConfig {
         identify: None,
+        access: None,
         egress: EgressPolicy::new(policy),
         upstream: Chain::default(),
         user_ports: vec![],

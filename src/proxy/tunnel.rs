@@ -16,6 +16,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::access::Counts;
 use super::link::Link;
 use super::vet::{Expected, VetError, Violated};
 use crate::sys::splice::Pipe;
@@ -59,6 +60,7 @@ pub(super) async fn run<G>(
     expected: Option<Expected<'_>>,
     idle: Duration,
     uploaded: G,
+    counts: &Counts,
 ) -> Result<(), Box<Stopped>> {
     let Ends {
         client,
@@ -72,23 +74,29 @@ pub(super) async fn run<G>(
     }
     let activity = Activity::new();
     let first = async {
-        match expected {
-            Some(expected) => expected.vet(&client, early.from_client).await,
-            None => Ok(early.from_client),
-        }
+        let first = match expected {
+            Some(expected) => expected.vet(&client, early.from_client).await?,
+            None => early.from_client,
+        };
+        counts.first(&first);
+        Ok::<_, VetError>(first)
     };
+    let flow = |count| Flow {
+        activity: &activity,
+        count,
+    };
+    let (sent, received) = (flow(&counts.up), flow(&counts.down));
     let (result, upstream) = match upstream {
         Link::Plain(stream) => {
-            let up = async { Ok(carry(&client, &stream, first.await?, &activity).await?) };
-            let down = carry(&stream, &client, early.from_upstream, &activity);
+            let up = async { Ok(carry(&client, &stream, first.await?, &sent).await?) };
+            let down = carry(&stream, &client, early.from_upstream, &received);
             let result = both(up, uploaded, down, &activity, idle).await;
             (result, Link::Plain(stream))
         }
         Link::Tls(tls) => {
             let (mut read, mut write) = tokio::io::split(*tls);
-            let up =
-                async { Ok(over_tls::up(&client, &mut write, first.await?, &activity).await?) };
-            let down = over_tls::down(&mut read, &client, early.from_upstream, &activity);
+            let up = async { Ok(over_tls::up(&client, &mut write, first.await?, &sent).await?) };
+            let down = over_tls::down(&mut read, &client, early.from_upstream, &received);
             let result = both(up, uploaded, down, &activity, idle).await;
             (result, Link::Tls(Box::new(read.unsplit(write))))
         }
@@ -145,17 +153,12 @@ enum End {
 }
 
 /// One direction, to its end. An error is one of reading: the sender broke off.
-async fn carry(
-    from: &TcpStream,
-    to: &TcpStream,
-    early: Bytes,
-    activity: &Activity,
-) -> io::Result<End> {
+async fn carry(from: &TcpStream, to: &TcpStream, early: Bytes, flow: &Flow<'_>) -> io::Result<End> {
     if !early.is_empty() {
         if write_all(to, &early).await.is_err() {
             return Ok(End::Cut);
         }
-        activity.touch();
+        flow.moved(early.len());
     }
     drop(early);
     let mut total = 0;
@@ -187,7 +190,8 @@ async fn carry(
         match moved {
             Moved::Some(n) => {
                 total = total.saturating_add(n);
-                activity.touch();
+                flow.count.fetch_add(n, Ordering::Relaxed);
+                flow.activity.touch();
             }
             Moved::End => {
                 // ENOTCONN: the other side is gone altogether, and its own direction reports that.
@@ -275,6 +279,19 @@ async fn write_all(to: &TcpStream, mut data: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// One direction, to say that something moved.
+struct Flow<'a> {
+    activity: &'a Activity,
+    count: &'a AtomicU64,
+}
+
+impl Flow<'_> {
+    fn moved(&self, bytes: usize) {
+        self.count.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.activity.touch();
+    }
 }
 
 /// When something last moved, in either direction.

@@ -87,6 +87,22 @@ pub(super) fn apply(keys: Keys, policy: &mut Policy) {
     );
     set(&mut net.all_proxy, keys.net.all_proxy);
     set(&mut net.transparent_ports, keys.net.transparent_ports);
+    net.unix_sockets.extend(keys.net.unix_sockets);
+    if let Some(log) = keys.net.access_log {
+        net.access_log = log.value.map(|value| Ruled {
+            value,
+            origin: log.origin,
+        });
+    }
+    if let Some(all) = keys.net.all_unix_sockets
+        && !all.value
+        && net.all_unix_sockets.take().is_some()
+    {
+        said.push(format!(
+            "`network.allow_all_unix_sockets` is set by {}",
+            place(&all.origin)
+        ));
+    }
     set(&mut policy.upstream, keys.net.upstream);
     replace(&mut net.user_proxies.http, keys.net.http_proxy_port);
     replace(&mut net.user_proxies.socks, keys.net.socks_proxy_port);

@@ -221,8 +221,24 @@ fn network(top: &Table<'_>) -> Result<NetKeys, SpecError> {
     keys.http_proxy_port = ports::proxy(&net, "http_proxy_port")?;
     keys.socks_proxy_port = ports::proxy(&net, "socks_proxy_port")?;
     keys.transparent_ports = ports::transparent(&net)?;
+    keys.unix_sockets = paths(&net, "allow_unix_sockets", ListKind::Grant)?;
+    keys.all_unix_sockets = net.bool("allow_all_unix_sockets")?;
+    keys.access_log = access_log(&net)?;
     later::network(&net)?;
     Ok(keys)
+}
+
+/// A file; the empty text is none.
+fn access_log(net: &Table<'_>) -> Result<Scalar<Option<PathBuf>>, SpecError> {
+    let Some(node) = net.get("access_log") else {
+        return Ok(None);
+    };
+    let text = net.reader.text_or_empty("network.access_log", node, true)?;
+    if text.value.is_empty() {
+        return Ok(Some(net.reader.ruled(node, None)));
+    }
+    let file = path(net, "access_log", ListKind::Grant)?;
+    Ok(file.map(|file| net.reader.ruled(node, Some(file.value))))
 }
 
 fn upstream(net: &Table<'_>) -> Result<Scalar<UpstreamProxy>, SpecError> {

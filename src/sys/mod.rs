@@ -56,3 +56,4 @@ pub mod splice;
 pub mod task;
 pub mod title;
 pub mod tty;
+pub mod unix;

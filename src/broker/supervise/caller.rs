@@ -251,6 +251,24 @@ impl<'b> Caller<'b> {
         Ok((object, self.is_path_only(number)?))
     }
 
+    /// One of its sockets, or whatever it has under that number: the same open file. Of the thread's own table of descriptors, where the
+    /// kernel can tell (6.9); before, of its process's.
+    pub(super) fn socket(&self, number: i32) -> Result<OwnedFd, Errno> {
+        if number < 0 {
+            return Err(Errno::EBADF);
+        }
+        if let Some(socket) = self.copy(number) {
+            return Ok(socket);
+        }
+        let holder = match task::open_thread(self.tid) {
+            Err(Errno::EINVAL) => task::open_process(self.status()?.tgid)?,
+            other => other?,
+        };
+        let socket = task::copy_descriptor(holder.as_fd(), number)?;
+        self.verify()?;
+        Ok(socket)
+    }
+
     /// A copy of one of its descriptors, where its process is at hand.
     fn copy(&self, number: i32) -> Option<OwnedFd> {
         self.tgid()?;

@@ -25,6 +25,7 @@ mod place;
 mod processes;
 mod read_only;
 mod resolve;
+mod sockets;
 mod staging;
 mod subtree;
 #[cfg(target_os = "linux")]
@@ -64,6 +65,7 @@ use meeting::{Patience, Unlocked};
 use memory::Fd;
 use processes::Processes;
 use resolve::Walk;
+use sockets::Sockets;
 use staging::Staging;
 use workers::Staff;
 pub use workers::Supervisor;
@@ -86,6 +88,14 @@ pub trait Sink: Send + Sync {
 
     /// Called once a connection cannot be made that could be made outside. The same holds.
     fn unreached(&self, _unreached: Unreached) {}
+
+    /// Connections to granted sockets are of interest.
+    fn wants_connections(&self) -> bool {
+        false
+    }
+
+    /// A connection to a granted socket of somebody else's, by its path inside and the process with its name.
+    fn connected(&self, _path: &Path, _pid: i32, _program: String) {}
 
     /// Called once the lock that all runs of the user share is held by another one for too long. The same holds.
     fn held_up(&self, _by: Option<Holder>) {}
@@ -120,7 +130,7 @@ pub struct Unreached {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     /// What was asked: create, write, rename (away), rename-to, move (a directory, refused for what is in it), link, unlink, rmdir, mkdir,
-    /// chmod, chown, utime, xattr, symlink, mknod, truncate, exec.
+    /// chmod, chown, utime, xattr, symlink, mknod, truncate, exec, bind, connect.
     pub action: &'static str,
     /// Of what: absolute, as the child sees it.
     pub path: PathBuf,
@@ -157,6 +167,11 @@ pub enum Cause {
     NotShown,
     /// The host has made it or put it there during the run, in a directory above a hidden file; the kernel has refused it.
     Beside,
+    /// A Unix socket of somebody else that no entry opens.
+    Socket {
+        /// No entry could.
+        always: bool,
+    },
     /// Programs there are not executed ([`Sink::closes_program`]); the kernel has refused it.
     Program,
 }
@@ -262,7 +277,10 @@ fn prepare_with(
 impl Prepared {
     /// Starts to answer; until the sandbox ends.
     pub fn open(self, door: Door) -> Result<Supervisor, BrokerError> {
+        let sockets = self.plan.sockets.as_ref();
+        let sockets = sockets.map(|plan| Sockets::new(plan, door.root.as_fd()));
         let broker = Broker {
+            sockets: sockets.transpose()?,
             areas: Areas::new(&self.plan, door.root.as_fd())?,
             beside: beside(&self.plan, &door.root),
             listener: door.listener,
@@ -335,6 +353,8 @@ struct Broker {
     protected_links: bool,
     /// Of the sandbox's network namespace.
     routes: OnceLock<Routes>,
+    /// Where Unix sockets are decided by path.
+    sockets: Option<Sockets>,
     sink: Arc<dyn Sink>,
 }
 

@@ -1,13 +1,14 @@
-//! Opens that take time: a FIFO without a reader, a file under a lease. One thread tries them again and again, so that no worker waits.
+//! Calls that take time: opening a FIFO without a reader or a file under a lease, connecting where nobody has room yet. One thread tries
+//! them again and again, so that no worker waits.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
 use super::Broker;
-use crate::sys::{at, fifo, notify};
+use crate::sys::{at, fifo, notify, unix};
 
 /// The pause between two attempts, at first and at last.
 const SHORTEST: Duration = Duration::from_micros(500);
@@ -16,9 +17,45 @@ const LONGEST: Duration = Duration::from_millis(20);
 /// Each holds a descriptor of this process.
 const MOST: usize = 512;
 
+/// A call that goes on.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    Open(Opening),
+    Connect(Connecting),
+}
+
+impl Waiting {
+    /// A call that a signal interrupts is made again from its beginning. A connection that the kernel is making already is not begun twice.
+    fn begins_again(&self) -> bool {
+        match self {
+            Self::Open(_) => true,
+            Self::Connect(connecting) => matches!(connecting.wait, Wait::Room(_)),
+        }
+    }
+}
+
+/// A connection that is being made.
+#[derive(Debug)]
+pub(super) struct Connecting {
+    /// The caller's, the same open file.
+    pub(super) socket: OwnedFd,
+    pub(super) wait: Wait,
+    /// The socket's own limit (SO_SNDTIMEO).
+    pub(super) until: Option<Instant>,
+}
+
+/// What a connection waits for.
+#[derive(Debug)]
+pub(super) enum Wait {
+    /// The kernel's answer.
+    Progress,
+    /// Room at this socket of the file system.
+    Room(OwnedFd),
+}
+
 /// An open that goes on.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct Opening {
     /// What was found under the name; a name that goes to something else meanwhile changes nothing, as in the kernel.
     pub(super) object: OwnedFd,
     /// For open(2), not waiting.
@@ -72,39 +109,67 @@ fn attempt(broker: &Broker, buffers: &mut notify::Buffers, queued: &Queued) -> b
     if !notify::is_waiting(listener, queued.id) {
         return true;
     }
-    let Queued { id, tid, waiting } = queued;
-    let goes_on = |buffers: &mut notify::Buffers| {
-        let interrupted = has_signal(*tid);
-        if interrupted {
-            let _gone = notify::answer(listener, buffers, *id, notify::Answer::Interrupted);
-        }
-        interrupted
+    let tried = match &queued.waiting {
+        Waiting::Open(opening) => open(broker, queued.id, opening),
+        Waiting::Connect(connecting) => connect(broker, connecting),
     };
-    let opened = if waiting.reader {
-        match fifo::has_writer(waiting.object.as_fd()) {
-            Ok(true) => waiting.object.try_clone().map_err(|_| Errno::EMFILE),
-            Ok(false) => return goes_on(buffers),
-            Err(errno) => Err(errno),
+    let answer = match tried {
+        Ok(None) if queued.waiting.begins_again() && has_signal(queued.tid) => {
+            notify::Answer::Interrupted
         }
-    } else {
-        at::open_here(&at::own_name(waiting.object.as_fd()), waiting.flags)
-    };
-    let answer = match opened {
-        Err(Errno::ENXIO | Errno::EAGAIN) if !waiting.reader => return goes_on(buffers),
+        Ok(None) => return false,
+        Ok(Some(value)) => notify::Answer::Value(value),
         Err(errno) => notify::Answer::Error(errno),
-        Ok(file) => {
-            let given = at::set_flags(file.as_fd(), waiting.settle).and_then(|()| {
-                notify::add_descriptor(listener, *id, file.as_fd(), waiting.close_on_exec, false)
-            });
-            match given {
-                Ok(number) => notify::Answer::Value(i64::from(number)),
-                Err(errno) => notify::Answer::Error(errno),
-            }
-        }
     };
     // ENOENT: the caller was killed while its answer was made.
-    let _gone = notify::answer(listener, buffers, *id, answer);
+    let _gone = notify::answer(listener, buffers, queued.id, answer);
     true
+}
+
+/// What the call returns; `None` as long as it waits.
+fn open(broker: &Broker, id: u64, opening: &Opening) -> Result<Option<i64>, Errno> {
+    let opened = if opening.reader {
+        if !fifo::has_writer(opening.object.as_fd())? {
+            return Ok(None);
+        }
+        opening.object.try_clone().map_err(|_| Errno::EMFILE)
+    } else {
+        at::open_here(&at::own_name(opening.object.as_fd()), opening.flags)
+    };
+    let file = match opened {
+        Err(Errno::ENXIO | Errno::EAGAIN) if !opening.reader => return Ok(None),
+        other => other?,
+    };
+    at::set_flags(file.as_fd(), opening.settle)?;
+    let listener = broker.listener.as_fd();
+    let number = notify::add_descriptor(listener, id, file.as_fd(), opening.close_on_exec, false)?;
+    Ok(Some(number.into()))
+}
+
+fn connect(broker: &Broker, connecting: &Connecting) -> Result<Option<i64>, Errno> {
+    let socket = connecting.socket.as_fd();
+    let late = connecting
+        .until
+        .is_some_and(|until| Instant::now() >= until);
+    match &connecting.wait {
+        Wait::Progress => match (unix::is_decided(socket)?, late) {
+            (true, _) => match unix::taken_error(socket)? {
+                0 => Ok(Some(0)),
+                errno => Err(Errno::from_raw(errno)),
+            },
+            (false, true) => Err(Errno::EINPROGRESS),
+            (false, false) => Ok(None),
+        },
+        Wait::Room(object) => {
+            let Some(sockets) = &broker.sockets else {
+                return Err(Errno::EINVAL);
+            };
+            match sockets.without_waiting(socket, |s| unix::connect_to(s, object.as_fd())) {
+                Err(Errno::EAGAIN) if !late => Ok(None),
+                other => other.map(|()| Some(0)),
+            }
+        }
+    }
 }
 
 /// The thread waits so that only a deadly signal wakes it (SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV). In the kernel any signal that it does

@@ -10,4 +10,5 @@ mod paths;
 mod races;
 mod read_races;
 mod runs;
+mod sockets;
 mod storm;

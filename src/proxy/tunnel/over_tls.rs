@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::{Activity, End, SCRATCH, write_all};
+use super::{End, Flow, SCRATCH, write_all};
 
 type Tls = TlsStream<TcpStream>;
 
@@ -21,7 +21,7 @@ pub(super) async fn up(
     client: &TcpStream,
     to: &mut WriteHalf<Tls>,
     early: Bytes,
-    activity: &Activity,
+    flow: &Flow<'_>,
 ) -> io::Result<End> {
     let mut data = early.to_vec();
     loop {
@@ -29,7 +29,7 @@ pub(super) async fn up(
             if to.write_all(&data).await.is_err() || to.flush().await.is_err() {
                 return Ok(End::Cut);
             }
-            activity.touch();
+            flow.moved(data.len());
         }
         // Only what is on its way takes memory: an idle tunnel has no buffer.
         client.readable().await?;
@@ -55,13 +55,13 @@ pub(super) async fn down(
     from: &mut ReadHalf<Tls>,
     client: &TcpStream,
     early: Bytes,
-    activity: &Activity,
+    flow: &Flow<'_>,
 ) -> io::Result<End> {
     if !early.is_empty() {
         if write_all(client, &early).await.is_err() {
             return Ok(End::Cut);
         }
-        activity.touch();
+        flow.moved(early.len());
     }
     let mut buffer = vec![0; RECORD];
     loop {
@@ -79,6 +79,6 @@ pub(super) async fn down(
         if write_all(client, data).await.is_err() {
             return Ok(End::Cut);
         }
-        activity.touch();
+        flow.moved(n);
     }
 }

@@ -14,6 +14,7 @@ mod fs_write;
 mod full;
 mod glob;
 mod neighbours;
+mod sockets;
 mod symlink;
 mod ways;
 

@@ -7,6 +7,7 @@
     reason = "a test ends by panicking"
 )]
 
+mod access_log;
 mod allow;
 mod caught;
 mod connector;

@@ -16,6 +16,7 @@ mod quick;
 mod read;
 mod remove;
 mod rename;
+mod sockets;
 mod state;
 
 use std::os::fd::OwnedFd;
@@ -164,8 +165,8 @@ impl<'b> Turn<'b> {
             | Call::Execveat
             | Call::Flock
             | Call::Fcntl
-            | Call::Connect
             | Call::Sendto => true,
+            Call::Connect | Call::Bind => self.broker.sockets.is_none(),
         }
     }
 
@@ -229,7 +230,14 @@ impl<'b> Turn<'b> {
             Call::Execve => self.execute(CWD, self.arg(0), 0),
             Call::Execveat => self.execute(self.int(0), self.arg(1), self.int(4)),
             Call::Flock | Call::Fcntl => Ok(Outcome::Continue),
-            Call::Connect => Ok(self.connect(self.int(0), self.arg(1), self.int(2))),
+            Call::Connect => match &self.broker.sockets {
+                Some(all) => self.connect_by_path(all, self.int(0), self.arg(1), self.int(2)),
+                None => Ok(self.connect(self.int(0), self.arg(1), self.int(2))),
+            },
+            Call::Bind => match &self.broker.sockets {
+                Some(all) => self.bind_by_path(all, self.int(0), self.arg(1), self.int(2)),
+                None => Ok(Outcome::Continue),
+            },
             Call::Sendto => Ok(self.send_to(self.int(0), self.arg(4), self.int(5))),
         }
     }

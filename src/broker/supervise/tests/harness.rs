@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 
 use crate::broker::decide::{Denied, Matcher, Rule};
 use crate::broker::fold::NameRules;
-use crate::broker::plan::{BrokerPlan, NamedRule, Tree, components};
+use crate::broker::plan::{BrokerPlan, NamedRule, SocketGrant, SocketPlan, Tree, components};
 use crate::broker::reads::{Hidden, ReadPlan, ReadRule};
 use crate::broker::supervise::{Cause, Denial, Door, Sink, Staff, prepare_with};
 use crate::policy::path::{ListKind, PathEntry};
@@ -60,6 +60,7 @@ impl Setup {
                 git: false,
                 lock_dir: None,
                 reads: None,
+                sockets: None,
             },
             staff: Staff::default(),
         }
@@ -130,6 +131,22 @@ impl Setup {
         self
     }
 
+    /// Unix sockets are decided by path; these are granted.
+    pub(super) fn sockets(mut self, granted: &[&Path]) -> Self {
+        let granted = granted.iter().map(|path| SocketGrant {
+            path: path.to_path_buf(),
+            directory: path.is_dir(),
+        });
+        self.plan.sockets = Some(SocketPlan {
+            granted: granted.collect(),
+            all: false,
+            closed: Vec::new(),
+            own_network: true,
+            private: Vec::new(),
+        });
+        self
+    }
+
     /// The lock of all runs lies here.
     pub(super) fn lock_dir(mut self, dir: &Path) -> Self {
         self.plan.lock_dir = Some(dir.to_owned());
@@ -162,6 +179,7 @@ impl Setup {
                 landlock_abi: landlock_abi(),
                 broker: true,
                 reads: setup.plan.reads.is_some(),
+                sockets: setup.plan.sockets.is_some(),
             };
             let program = filter_program(options).unwrap();
             floor(&setup.plan);

@@ -46,6 +46,14 @@ pub(super) fn connects(arch: Arch, nr: u32, args: [u64; 6]) -> bool {
     nr == connect || nr == sendto && args[4] & 0xffff_ffff != 0
 }
 
+/// Where Unix sockets are decided by path, whatever the network is.
+pub(super) fn binds_or_connects(arch: Arch, nr: u32) -> bool {
+    match arch {
+        Arch::X86_64 => [42, 49].contains(&nr),
+        Arch::Aarch64 => [200, 203].contains(&nr),
+    }
+}
+
 /// Of an open: it gives more than a place.
 pub(super) fn reads(arch: Arch, nr: u32, args: [u64; 6]) -> Option<bool> {
     let flags = match (arch, nr) {
