@@ -26,7 +26,7 @@ use crate::sys::at::{self, How, Look};
 use crate::sys::unix;
 
 /// Each holds a descriptor of this process. Those without a name any more make room.
-const MOST: usize = 1024;
+const MOST: usize = 512;
 
 type Inode = ((u32, u32), u64);
 
@@ -139,7 +139,7 @@ impl Sockets {
     }
 
     /// The network is the sandbox' own: whom a program cannot reach there is told.
-    pub(super) fn tells(&self) -> bool {
+    pub(super) fn own_network(&self) -> bool {
         self.plan.own_network
     }
 

@@ -160,6 +160,8 @@ a.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 c.sendmsg([b'y'], [(socket.SOL_SOCKET, socket.SCM_CREDENTIALS, struct.pack('3i', os.getpid(), os.getuid(), os.getgid()))])
 _, data, _, _ = a.recvmsg(1, 64)
 print(struct.unpack('3i', data[0][2]) == (os.getpid(), os.getuid(), os.getgid()))
+try: socket.socket().bind(('127.0.0.1', 81)); print('low')
+except PermissionError: print('no low port')
 _, uid, gid = struct.unpack('3i', a.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
 print((uid, gid) == (os.getuid(), os.getgid()))
 ";
@@ -187,7 +189,7 @@ func main() {
                 [ -e own ] || HOME=$T/h GOFLAGS=-mod=mod GO111MODULE=off go build -o own own.go; $E ../own; ls ws";
             let script = prepared(&c, "\"/dev/shm\"", engine, script);
             c.steps(&script)
-                .prints("hello\nhello\nhello\nthrough\nTrue\nTrue\nnode\ngo go.sock\ntrue\nfds.sock\ngo.sock\npy.sock\npy2.sock\n")
+                .prints("hello\nhello\nhello\nthrough\nTrue\nno low port\nTrue\nnode\ngo go.sock\ntrue\nfds.sock\ngo.sock\npy.sock\npy2.sock\n")
                 .says_nothing();
         }
     }
