@@ -29,16 +29,6 @@ fn soft_limit(tid: i32, resource: libc::__rlimit_resource_t) -> Result<Option<u6
     Ok((limit.rlim_cur != libc::RLIM64_INFINITY).then_some(limit.rlim_cur))
 }
 
-/// The processor that a thread ran on last (`/proc/TID/stat`, field 39).
-#[must_use]
-pub fn processor(tid: i32) -> Option<usize> {
-    let text = std::fs::read(format!("/proc/{tid}/stat")).ok()?;
-    // The second field is the name, in brackets and of any bytes.
-    let after = text.iter().rposition(|&b| b == b')')?;
-    let fields = std::str::from_utf8(text.get(after + 1..)?).ok()?;
-    fields.split_ascii_whitespace().nth(39 - 3)?.parse().ok()
-}
-
 /// The session of a process or thread, 0 for the caller's own (getsid(2)).
 pub fn session(pid: i32) -> Result<i32, Errno> {
     nix::unistd::getsid(Some(nix::unistd::Pid::from_raw(pid))).map(nix::unistd::Pid::as_raw)
@@ -97,24 +87,4 @@ pub fn copy_descriptor(process: BorrowedFd<'_>, number: i32) -> Result<OwnedFd, 
 /// Whether a process has this descriptor. What cannot be copied for another reason is there.
 pub fn has_descriptor(process: BorrowedFd<'_>, number: i32) -> bool {
     !matches!(copy_descriptor(process, number), Err(Errno::EBADF))
-}
-
-#[cfg(target_os = "linux")]
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-    use nix::unistd::{Pid, gettid};
-
-    #[test]
-    fn a_thread_is_found_where_it_must_be() {
-        let all = sched_getaffinity(Pid::from_raw(0)).unwrap();
-        for cpu in (0..CpuSet::count()).filter(|&n| all.is_set(n) == Ok(true)) {
-            let mut one = CpuSet::new();
-            one.set(cpu).unwrap();
-            sched_setaffinity(Pid::from_raw(0), &one).unwrap();
-            assert_eq!(processor(gettid().as_raw()), Some(cpu));
-        }
-        assert_eq!(processor(-1), None);
-    }
 }

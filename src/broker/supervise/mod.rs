@@ -19,7 +19,6 @@ mod lock;
 mod magic;
 mod meeting;
 mod memory;
-mod near;
 mod pending;
 mod place;
 mod processes;
