@@ -14,7 +14,7 @@ use super::areas::{Area, Kind as AreaKind, On};
 use super::caller::Caller;
 use super::denial::Denied;
 use super::memory::Fd;
-use super::{Broker, Cause, Stop, Unlocked, place, subtree};
+use super::{Broker, Cause, Stop, Unlocked, place, resolve, subtree};
 use crate::broker::action::{Action, Kind};
 use crate::broker::decide::{Dir, Reason, Target, Verdict, decide};
 use crate::broker::git_paths::Gate;
@@ -115,6 +115,27 @@ impl Broker {
         dir: &Fd,
     ) -> Result<(Option<&Area>, Look), Errno> {
         let look = at::look(dir.as_fd(), c"")?;
+        self.area_of(caller, dir, look)
+    }
+
+    /// The area of the directory that a path leads to.
+    pub(super) fn area_at(
+        &self,
+        caller: &Caller<'_>,
+        spot: &resolve::Spot,
+    ) -> Result<(Option<&Area>, Look), Errno> {
+        match spot.look {
+            Some(look) => self.area_of(caller, &spot.dir, look),
+            None => self.area(caller, &spot.dir),
+        }
+    }
+
+    fn area_of(
+        &self,
+        caller: &Caller<'_>,
+        dir: &Fd,
+        look: Look,
+    ) -> Result<(Option<&Area>, Look), Errno> {
         let area = match self.areas.on(look.mount) {
             On::None => None,
             On::Area(area) => Some(area),

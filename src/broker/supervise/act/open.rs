@@ -161,7 +161,7 @@ impl Turn<'_> {
                     return self.never_a_file(wish, &spot);
                 }
             };
-            let (area, look) = self.broker.area(&self.caller, &spot.dir)?;
+            let (area, look) = self.broker.area_at(&self.caller, &spot)?;
             let step = if let Some(area) = area.filter(|area| area.is_covered()) {
                 self.covered(wish, &spot, &name, area, &look)?
             } else {

@@ -31,7 +31,7 @@ impl Turn<'_> {
         let Last::Name(name) = &spot.last else {
             return Ok(Outcome::Continue);
         };
-        let (area, look) = broker.area(&self.caller, &spot.dir)?;
+        let (area, look) = broker.area_at(&self.caller, &spot)?;
         let Some(area) = area.filter(|area| Area::is_covered(area)) else {
             let found = find(&spot.dir, name)?;
             if found.is_some_and(|found| found.is(libc::S_IFDIR) == is_rmdir) {

@@ -47,8 +47,8 @@ impl Turn<'_> {
         let (Last::Name(old_name), Last::Name(new_name)) = (&from.last, &to.last) else {
             return Ok(Outcome::Continue);
         };
-        let (from_area, from_look) = broker.area(&self.caller, &from.dir)?;
-        let (to_area, to_look) = broker.area(&self.caller, &to.dir)?;
+        let (from_area, from_look) = broker.area_at(&self.caller, &from)?;
+        let (to_area, to_look) = broker.area_at(&self.caller, &to)?;
         let covered = |area: Option<&'_ Area>| area.is_some_and(Area::is_covered);
         let (Some(from_area), Some(to_area)) = (from_area, to_area) else {
             return self.rename_elsewhere(&from, old_name, &to, new_name, (&from_look, &to_look));
@@ -154,7 +154,7 @@ impl Turn<'_> {
         let Last::Name(new_name) = &to.last else {
             return Ok(Outcome::Continue);
         };
-        let (area, look) = broker.area(&self.caller, &to.dir)?;
+        let (area, look) = broker.area_at(&self.caller, &to)?;
         let Some(area) = area.filter(|area| Area::is_covered(area)) else {
             if find(&to.dir, new_name)?.is_none() {
                 self.note(self.read_only("link", &to.dir, new_name, Needs::Directory));
@@ -182,7 +182,7 @@ impl Turn<'_> {
                 Source::Directory(_) => return Err(Errno::EXDEV.into()),
                 Source::Name(spot, name) => {
                     let linked = find(&spot.dir, name)?.ok_or(Errno::ENOENT)?;
-                    let (from_area, from_look) = broker.area(&self.caller, &spot.dir)?;
+                    let (from_area, from_look) = broker.area_at(&self.caller, spot)?;
                     let from = match from_area.filter(|area| Area::is_covered(area)) {
                         Some(area) => Some((
                             broker.site(&self.caller, &spot.dir, &from_look, area)?,

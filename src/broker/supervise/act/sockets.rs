@@ -195,7 +195,7 @@ impl Turn<'_> {
         let Last::Name(name) = &spot.last else {
             return Err(Errno::EADDRINUSE.into());
         };
-        let (area, look) = self.broker.area(&self.caller, &spot.dir)?;
+        let (area, look) = self.broker.area_at(&self.caller, &spot)?;
         let Some(area) = area else {
             if find(&spot.dir, name)?.is_none() {
                 self.note(self.read_only("bind", &spot.dir, name, Needs::Directory));
