@@ -71,7 +71,7 @@ pub fn open_process(tgid: i32) -> Result<OwnedFd, Errno> {
 /// A descriptor for a thread, whether it is the first one of its process or not (pidfd_open(2), PIDFD_THREAD, 6.9).
 pub fn open_thread(tid: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: pidfd_open takes two integers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, tid, libc::O_EXCL) };
+    let fd = unsafe { syscall!(SYS_pidfd_open, tid, libc::O_EXCL) };
     Errno::result(fd)?;
     super::fds::owned(fd).map_err(|_| Errno::EBADF)
 }

@@ -1,5 +1,6 @@
 //! Sockets for somebody else: connect(2) and bind(2) with an address as bytes, and what Unix sockets of the file system are.
 
+use super::libc;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -59,7 +60,7 @@ pub fn is_bound(object: BorrowedFd<'_>) -> Result<bool, Errno> {
     let probe = nix::sys::socket::socket(
         AddressFamily::Unix,
         SockType::Datagram,
-        SockFlag::SOCK_CLOEXEC,
+        SockFlag::from_bits_retain(libc::SOCK_CLOEXEC),
         None,
     )?;
     match connect_to(probe.as_fd(), object) {
@@ -131,7 +132,7 @@ mod tests {
     }
 
     fn fresh() -> OwnedFd {
-        let flags = SockFlag::SOCK_CLOEXEC;
+        let flags = SockFlag::from_bits_retain(libc::SOCK_CLOEXEC);
         nix::sys::socket::socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap()
     }
 

@@ -4,6 +4,7 @@
 //! entries are remembered by inode number at that time. Those of directories are read, not looked at one by one: some are covers, which
 //! nobody serves yet.
 
+use crate::sys::libc;
 use std::collections::HashSet;
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd};

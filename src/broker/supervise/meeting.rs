@@ -6,6 +6,7 @@
 //! A ccbox that somebody stops while it holds the lock does not let go. Nobody waits for it for ever: the call is refused after a while, and
 //! nothing is decided without the lock (docs/adr/0007).
 
+use crate::sys::libc;
 use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::AsFd;

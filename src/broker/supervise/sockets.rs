@@ -11,6 +11,7 @@
 //! | below a granted directory, or any where all are granted | yes, but for those that lead everywhere |
 //! | anything else | no |
 
+use crate::sys::libc;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;

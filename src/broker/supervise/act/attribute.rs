@@ -4,6 +4,7 @@
 //! the file's mode. So `system.*` is judged as a change of mode that could be any. The name stands in the caller's memory, which may say
 //! something else after it was looked at: no such call goes on in the kernel.
 
+use crate::sys::libc;
 use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
 

@@ -3,6 +3,7 @@
 //! Where a protected path exists, a read-only mount refuses them, as it does everything in a place that is shown read-only; elsewhere
 //! they are the user's affair. So the kernel carries them out whatever is found here, and only a refusal by such a mount is told.
 
+use crate::sys::libc;
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;

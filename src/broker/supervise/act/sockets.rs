@@ -11,6 +11,7 @@
 //! Sockets for datagrams stay closed: they are not made inside, and one that was inherited is not connected. Abstract names stay closed,
 //! too.
 
+use crate::sys::libc;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
