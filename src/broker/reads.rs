@@ -59,13 +59,28 @@ pub struct HiddenPath {
     /// As both kinds of file systems read it, folded once: every open is compared with it.
     unix: Vec<Vec<u8>>,
     windows: Vec<Vec<u8>>,
-    open: Vec<PathBuf>,
+    open: Vec<Open>,
+}
+
+/// A path of the host below a hidden one that an entry opens.
+#[derive(Debug, Clone)]
+pub struct Open {
+    /// The path.
+    pub host: PathBuf,
+    /// Where it is shown, if at another path inside; then it is open there only.
+    pub inside: Option<PathBuf>,
+}
+
+impl Open {
+    fn leads_to(&self, inside: &Path, host: &Path) -> bool {
+        host.starts_with(&self.host) && self.inside.as_ref().is_none_or(|at| inside.starts_with(at))
+    }
 }
 
 impl HiddenPath {
     /// `open` are paths below it.
     #[must_use]
-    pub fn new(path: &Path, open: Vec<PathBuf>) -> Self {
+    pub fn new(path: &Path, open: Vec<Open>) -> Self {
         let raw = components(path);
         let read = |rules| raw.iter().map(|c| fold(c, rules).into_owned()).collect();
         Self {
@@ -104,11 +119,13 @@ impl ReadPlan {
     /// The first rule that keeps the object at an absolute path inside from being read.
     #[must_use]
     pub fn denies(&self, inside: &[u8]) -> Option<usize> {
-        let host = self.host(Path::new(OsStr::from_bytes(inside)))?;
+        let inside = Path::new(OsStr::from_bytes(inside));
+        let host = self.host(inside)?;
         let shown = self.shown.iter().any(|s| host.starts_with(s));
         self.spelled(&host, |path, rules| {
             self.rules.iter().position(|rule| {
-                !(shown && rule.names.is_pattern()) && rule.names.covers(path, &host, rules)
+                !(shown && rule.names.is_pattern())
+                    && rule.names.covers(path, (inside, &host), rules)
             })
         })
     }
@@ -161,13 +178,13 @@ impl Hidden {
         }
     }
 
-    fn covers(&self, folded: &[&[u8]], host: &Path, rules: NameRules) -> bool {
+    fn covers(&self, folded: &[&[u8]], (inside, host): (&Path, &Path), rules: NameRules) -> bool {
         match self {
             Self::Path(hidden) => {
                 let path = hidden.read_by(rules);
                 path.len() <= folded.len()
                     && path.iter().zip(folded).all(|(a, b)| a == b)
-                    && !hidden.open.iter().any(|o| host.starts_with(o))
+                    && !hidden.open.iter().any(|o| o.leads_to(inside, host))
             }
             Self::Pattern(matcher) => (1..=folded.len())
                 .any(|depth| folded.get(..depth).is_some_and(|head| matcher.names(head))),
@@ -198,7 +215,12 @@ mod tests {
             let names = match PathEntry::parse(text, false, ListKind::DenyRead, base, home) {
                 Ok(PathEntry::Pattern(p)) => Hidden::Pattern(Arc::new(Denied::new(&p))),
                 Ok(PathEntry::Exact(path)) => {
-                    Hidden::Path(HiddenPath::new(&path, vec![path.join("open")]))
+                    let open = |name, inside| Open {
+                        host: path.join(name),
+                        inside,
+                    };
+                    let elsewhere = open("elsewhere", Some("/w/at".into()));
+                    Hidden::Path(HiddenPath::new(&path, vec![open("open", None), elsewhere]))
                 }
                 Err(e) => panic!("{text}: {e}"),
             };
@@ -274,6 +296,25 @@ mod tests {
             for path in free {
                 assert_eq!(plan.denies(path.as_bytes()), None, "{entry} {path}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_shown_at_another_path_is_open_there_only() {
+        let mut plan = plan(&["/h"]);
+        plan.places = [("/w/at", "/h/elsewhere"), ("/w/own", "/h"), ("/h", "/h")]
+            .map(|(at, host)| (at.into(), Some(host.into())))
+            .to_vec();
+        for (inside, open) in [
+            ("/w/at", true),
+            ("/w/at/x", true),
+            ("/w/own/elsewhere/x", false),
+            ("/h/elsewhere/x", false),
+            ("/h/open/x", true),
+            ("/w/own/open", true),
+            ("/h/x", false),
+        ] {
+            assert_eq!(plan.denies(inside.as_bytes()).is_none(), open, "{inside}");
         }
     }
 

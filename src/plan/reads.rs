@@ -17,7 +17,7 @@ use super::read_floor::{self, ReadFloor};
 use super::rules::{Hide, Rules, place};
 use super::tree::{Node, Tree};
 use crate::broker::decide::Denied;
-use crate::broker::reads::{Hidden, HiddenPath, ReadPlan, ReadRule};
+use crate::broker::reads::{Hidden, HiddenPath, Open, ReadPlan, ReadRule};
 use crate::policy::Origin;
 use crate::policy::path::PathEntry;
 
@@ -136,8 +136,8 @@ fn closed(floor: &ReadFloor, plan: &ReadPlan, hide: &Hide) -> bool {
 /// place of a link.
 fn exact(rules: &Rules, hide: &Hide, out: &mut Vec<ReadRule>) {
     let real = &hide.walk.real;
-    let lifted = rules.grants.iter().filter(|g| g.is_identity());
-    if hide.liftable && lifted.clone().any(|g| g.path() == real) {
+    let mut own = rules.grants.iter().filter(|g| g.is_identity());
+    if hide.liftable && own.any(|g| g.path() == real) {
         return;
     }
     let link = hide.walk.links.iter().filter(|l| l.last).map(|l| &l.at);
@@ -148,10 +148,14 @@ fn exact(rules: &Rules, hide: &Hide, out: &mut Vec<ReadRule>) {
         out.push(ReadRule {
             names: Hidden::Path(HiddenPath::new(
                 path,
-                lifted
-                    .clone()
-                    .filter(|g| below(g.path(), path))
-                    .map(|g| g.path().to_path_buf())
+                rules
+                    .grants
+                    .iter()
+                    .filter(|g| below(g.path(), path) || hide.liftable && g.path() == path)
+                    .map(|g| Open {
+                        host: g.path().to_path_buf(),
+                        inside: g.guest.clone(),
+                    })
                     .collect(),
             )),
             words: hide.named.words.clone(),
