@@ -28,6 +28,8 @@ pub const LINUX: bool = cfg!(target_os = "linux");
 pub mod at;
 pub mod bpf;
 pub mod counter;
+#[cfg_attr(not(target_os = "linux"), path = "absent/cpu.rs")]
+pub mod cpu;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 pub(crate) mod direct;

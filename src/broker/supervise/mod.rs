@@ -19,6 +19,7 @@ mod lock;
 mod magic;
 mod meeting;
 mod memory;
+mod near;
 mod pending;
 mod place;
 mod processes;
