@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::resource::Resource;
 
-use super::act::{Outcome, Turn};
+use super::act::{Made, Outcome, Turn};
 use super::caller::Caller;
 use super::crew::{Crew, Hand};
 use super::handouts::{Handouts, must_settle};
@@ -324,7 +324,12 @@ fn work(shared: &Arc<Shared>, index: usize, kind: Kind) -> Result<(), Errno> {
                     progress.fetch_add(1, Ordering::SeqCst);
                 };
                 let file = handle(shared, index, &memory, &mut buffers, &request);
-                if let Some((file, close_on_exec)) = file {
+                if let Some(Gift {
+                    file,
+                    close_on_exec,
+                    made,
+                }) = file
+                {
                     // The near one sleeps in there until nobody else runs, and has done its part before.
                     if kind == Kind::Near {
                         done();
@@ -333,7 +338,11 @@ fn work(shared: &Arc<Shared>, index: usize, kind: Kind) -> Result<(), Errno> {
                     let to = (listener, request.id);
                     let given = shared.handouts.give(index, to, file, close_on_exec);
                     distance.handed_over(since.elapsed());
-                    if let Err(errno) = given {
+                    if let Err((errno, file)) = given {
+                        if let Some(made) = made {
+                            shared.broker.take_back(&made, &file);
+                        }
+                        drop(file);
                         answer(listener, &mut buffers, &request, Answer::Error(errno));
                     }
                     if kind == Kind::Near {
@@ -470,14 +479,21 @@ fn attend(shared: &Arc<Shared>) {
     }
 }
 
-/// Answers a call, or returns the file that is the answer, and whether it is closed at execve.
+/// A file that is the answer to a call.
+struct Gift {
+    file: OwnedFd,
+    close_on_exec: bool,
+    made: Option<Made>,
+}
+
+/// Answers a call, or returns the file that is the answer.
 fn handle(
     shared: &Arc<Shared>,
     index: usize,
     memory: &Memory,
     buffers: &mut Buffers,
     request: &Request,
-) -> Option<(OwnedFd, bool)> {
+) -> Option<Gift> {
     let broker = &shared.broker;
     let listener = broker.listener.as_fd();
     let call = Call::from_number(request.number);
@@ -506,7 +522,14 @@ fn handle(
         Some(Ok(Outcome::Give {
             file,
             close_on_exec,
-        })) => return Some((file, close_on_exec)),
+            made,
+        })) => {
+            return Some(Gift {
+                file,
+                close_on_exec,
+                made,
+            });
+        }
         Some(Ok(Outcome::Later(waiting))) => {
             let queued = Queued {
                 id: request.id,

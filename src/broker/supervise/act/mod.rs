@@ -18,6 +18,7 @@ mod remove;
 mod rename;
 mod sockets;
 mod state;
+mod undo;
 
 use std::os::fd::OwnedFd;
 
@@ -25,6 +26,7 @@ use nix::errno::Errno;
 
 use attribute::Of;
 use metadata::Form;
+pub(super) use undo::Made;
 
 use super::caller::Caller;
 use super::denial::Denied;
@@ -50,6 +52,8 @@ pub(super) enum Outcome {
         file: OwnedFd,
         /// `O_CLOEXEC` was asked for.
         close_on_exec: bool,
+        /// To be taken back where it cannot get it.
+        made: Option<Made>,
     },
     /// It takes time; somebody else answers.
     Later(Waiting),
