@@ -71,7 +71,7 @@ _ccbox() {
 
     case "${cmd}" in
         ccbox)
-            opts="-h -V --help --version run explain profile check probe init trust caches connect completions man shell sh learn allow"
+            opts="-h -V --help --version run explain profile check probe init trust allow caches connect completions man shell sh learn"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -85,12 +85,20 @@ _ccbox() {
             return 0
             ;;
         ccbox__subcmd__allow)
-            opts=""
+            opts="-h --last --session --all --force --write --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --write)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

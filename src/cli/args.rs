@@ -68,6 +68,12 @@ pub enum Command {
     ///
     /// Prints every grant that is accepted.
     Trust(TrustArgs),
+    /// Turn the denials of the last run into lines of a spec
+    ///
+    /// Prints them as TOML, and changes nothing unless `--write` names a file. What is mandatory or protected is never among them;
+    /// secrets and files of the system only with `--force`.
+    #[command(override_usage = "ccbox allow --last [N]... [--all] [--force] [--write FILE]")]
+    Allow(AllowArgs),
     /// Private caches of earlier runs
     Caches(CachesArgs),
     /// SOCKS connector for ssh's ProxyCommand (inside the sandbox)
@@ -86,9 +92,6 @@ pub enum Command {
     /// Print the minimal spec a command needs (not supported yet)
     #[command(hide = true, disable_help_flag = true)]
     Learn(LaterArgs),
-    /// Turn denials into spec lines (not supported yet)
-    #[command(hide = true, disable_help_flag = true)]
-    Allow(LaterArgs),
 }
 
 /// Which spec counts, and sugar for its keys. The flag wins over the file.
@@ -286,6 +289,29 @@ pub struct TrustArgs {
     /// The project file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+}
+
+/// `ccbox allow`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct AllowArgs {
+    /// The last run with denials that was started in this directory
+    #[arg(long, conflicts_with = "session")]
+    pub last: bool,
+    /// The run of this name instead
+    #[arg(long, value_name = "ID", value_parser = session_id)]
+    pub session: Option<String>,
+    /// Only these denials, by their number
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub numbers: Vec<u32>,
+    /// All that can be allowed
+    #[arg(long, conflicts_with = "numbers")]
+    pub all: bool,
+    /// Secrets and files of the system as well
+    #[arg(long)]
+    pub force: bool,
+    /// Add the lines to this file, with its comments kept; made where it is not there
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
 }
 
 /// `ccbox caches`.

@@ -1,6 +1,7 @@
 //! argv → one subcommand → exit code.
 
 mod access;
+mod allow;
 pub mod args;
 mod caches;
 mod check;
@@ -131,6 +132,7 @@ fn dispatch(call: Call, report: &Arc<Reporter>) -> Result<Ending, Fault> {
         Command::Probe(a) => probe::probe(a),
         Command::Init(a) => init::init(&a),
         Command::Trust(a) => trust::trust(&a),
+        Command::Allow(a) => allow::allow(&a),
         Command::Caches(a) => caches::caches(a),
         Command::Connect(a) => connect::connect(&a),
         Command::Completions(a) => pages::completions(a.shell),
@@ -138,7 +140,6 @@ fn dispatch(call: Call, report: &Arc<Reporter>) -> Result<Ending, Fault> {
         Command::Shell(_) => later("shell"),
         Command::Sh(_) => later("sh"),
         Command::Learn(_) => later("learn"),
-        Command::Allow(_) => later("allow"),
     }
 }
 

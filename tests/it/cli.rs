@@ -51,8 +51,8 @@ fn mistakes_are_one_line_and_125() {
             &["`ccbox learn` is not supported yet"],
         ),
         (
-            &["allow", "--last"],
-            &["`ccbox allow` is not supported yet"],
+            &["allow", "1"],
+            &["which run is not said", "ccbox allow --last"],
         ),
         (&["man", "nothing"], &["no man page `nothing`"]),
     ];
@@ -108,6 +108,7 @@ fn help_names_every_command_of_the_contract() {
         "probe",
         "init",
         "trust",
+        "allow",
         "caches",
         "connect",
         "completions",

@@ -19,6 +19,7 @@ mod git;
 mod net;
 mod other_runs;
 mod process;
+mod repair;
 mod run;
 mod support;
 mod tools;

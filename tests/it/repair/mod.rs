@@ -1,0 +1,3 @@
+//! What a run was refused, as lines of a spec.
+
+mod allow;
