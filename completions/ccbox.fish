@@ -33,6 +33,7 @@ complete -c ccbox -n "__fish_ccbox_needs_command" -f -a "check" -d 'Say whether 
 complete -c ccbox -n "__fish_ccbox_needs_command" -f -a "probe" -d 'Find out what this host can enforce, what is missing, and how to get it'
 complete -c ccbox -n "__fish_ccbox_needs_command" -f -a "init" -d 'Write a commented ccbox.toml into the current directory'
 complete -c ccbox -n "__fish_ccbox_needs_command" -f -a "trust" -d 'Record a project file\'s path, owner and hash: its grants count from now on'
+complete -c ccbox -n "__fish_ccbox_needs_command" -f -a "learn" -d 'Run a command and print the spec it needs'
 complete -c ccbox -n "__fish_ccbox_needs_command" -f -a "allow" -d 'Turn the denials of the last run into lines of a spec'
 complete -c ccbox -n "__fish_ccbox_needs_command" -f -a "caches" -d 'Private caches of earlier runs'
 complete -c ccbox -n "__fish_ccbox_needs_command" -f -a "connect" -d 'SOCKS connector for ssh\'s ProxyCommand (inside the sandbox)'
@@ -40,7 +41,6 @@ complete -c ccbox -n "__fish_ccbox_needs_command" -f -a "completions" -d 'Print 
 complete -c ccbox -n "__fish_ccbox_needs_command" -f -a "man" -d 'Print a man page (to be read with `man -l -`)'
 complete -c ccbox -n "__fish_ccbox_needs_command" -f -a "shell" -d 'Run the user\'s shell inside (not supported yet)'
 complete -c ccbox -n "__fish_ccbox_needs_command" -f -a "sh" -d 'Shell mode (not supported yet)'
-complete -c ccbox -n "__fish_ccbox_needs_command" -f -a "learn" -d 'Print the minimal spec a command needs (not supported yet)'
 complete -c ccbox -n "__fish_ccbox_using_subcommand run" -s f -l spec -d 'Spec file; `-` is standard input. Repeatable: arrays append, later scalars win' -r -F
 complete -c ccbox -n "__fish_ccbox_using_subcommand run" -s p -l inline -d 'Inline spec (TOML)' -r
 complete -c ccbox -n "__fish_ccbox_using_subcommand run" -s n -l profile -d 'Built-in profile: dispatch, dev, terminal, strict' -r
@@ -185,6 +185,12 @@ complete -c ccbox -n "__fish_ccbox_using_subcommand probe" -s h -l help -d 'Prin
 complete -c ccbox -n "__fish_ccbox_using_subcommand init" -s n -l profile -d 'Built-in profile to start from: dispatch, dev, terminal, strict' -r
 complete -c ccbox -n "__fish_ccbox_using_subcommand init" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ccbox -n "__fish_ccbox_using_subcommand trust" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c ccbox -n "__fish_ccbox_using_subcommand learn" -s D -l define -d 'Value of `${param:KEY}` in the user\'s configuration' -r
+complete -c ccbox -n "__fish_ccbox_using_subcommand learn" -l protect -d 'Path that stays closed for writing' -r
+complete -c ccbox -n "__fish_ccbox_using_subcommand learn" -l deny-read -d 'Path that stays closed for reading' -r
+complete -c ccbox -n "__fish_ccbox_using_subcommand learn" -l deny-host -d 'Host that stays closed' -r
+complete -c ccbox -n "__fish_ccbox_using_subcommand learn" -l write -d 'Write the spec to this new file instead of standard output' -r -F
+complete -c ccbox -n "__fish_ccbox_using_subcommand learn" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c ccbox -n "__fish_ccbox_using_subcommand allow" -l session -d 'The run of this name instead' -r
 complete -c ccbox -n "__fish_ccbox_using_subcommand allow" -l write -d 'Add the lines to this file, with its comments kept; made where it is not there' -r -F
 complete -c ccbox -n "__fish_ccbox_using_subcommand allow" -l last -d 'The last run with denials that was started in this directory'

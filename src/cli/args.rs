@@ -68,6 +68,13 @@ pub enum Command {
     ///
     /// Prints every grant that is accepted.
     Trust(TrustArgs),
+    /// Run a command and print the spec it needs
+    ///
+    /// Secrets and what is mandatory or protected stay closed; beside that the command may read everything, write in the current
+    /// directory and in the home directory, and reach every public host. What it does there is real. The spec has no more than what
+    /// it used, and never a directory that would open home, the system or a secret.
+    #[command(override_usage = "ccbox learn [OPTIONS] [--] CMD [ARG]...")]
+    Learn(LearnArgs),
     /// Turn the denials of the last run into lines of a spec
     ///
     /// Prints them as TOML, and changes nothing unless `--write` names a file. What is mandatory or protected is never among them;
@@ -89,9 +96,6 @@ pub enum Command {
     /// Shell mode (not supported yet)
     #[command(hide = true, disable_help_flag = true)]
     Sh(LaterArgs),
-    /// Print the minimal spec a command needs (not supported yet)
-    #[command(hide = true, disable_help_flag = true)]
-    Learn(LaterArgs),
 }
 
 /// Which spec counts, and sugar for its keys. The flag wins over the file.
@@ -289,6 +293,29 @@ pub struct TrustArgs {
     /// The project file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+}
+
+/// `ccbox learn`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct LearnArgs {
+    /// Value of `${param:KEY}` in the user's configuration
+    #[arg(short = 'D', long = "define", value_name = "KEY=VALUE", value_parser = key_value, action = ArgAction::Append)]
+    pub params: Vec<(String, String)>,
+    /// Path that stays closed for writing
+    #[arg(long, value_name = "PATH", action = ArgAction::Append)]
+    pub protect: Vec<OsString>,
+    /// Path that stays closed for reading
+    #[arg(long, value_name = "PATH", action = ArgAction::Append)]
+    pub deny_read: Vec<OsString>,
+    /// Host that stays closed
+    #[arg(long, value_name = "PATTERN", action = ArgAction::Append)]
+    pub deny_host: Vec<String>,
+    /// Write the spec to this new file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(value_name = "CMD", trailing_var_arg = true, num_args = 0..)]
+    pub command: Vec<OsString>,
 }
 
 /// `ccbox allow`.

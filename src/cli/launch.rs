@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
+use super::learn::Learned;
 use super::reads::Reads;
 use super::writes::Writes;
 use super::{Fault, diagnose, enforced, render, rooms};
@@ -36,6 +37,8 @@ pub(super) struct Launch<'a> {
     pub(super) report: &'a Arc<Reporter>,
     /// Where each connection is written down.
     pub(super) access: Option<Arc<AccessLog>>,
+    /// Takes what calls touch.
+    pub(super) learned: Option<Arc<Learned>>,
     /// For the first attempt.
     pub(super) early: Cell<Option<Early>>,
 }
@@ -151,7 +154,8 @@ impl Launch<'_> {
             plan,
             sink: Arc::new(
                 Writes::new(&self.ready.plan, &self.ready.host.home_real, self.report)
-                    .logging(self.access.clone()),
+                    .logging(self.access.clone())
+                    .learning(self.learned.clone()),
             ),
         })
     }

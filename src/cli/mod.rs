@@ -21,6 +21,7 @@ mod init;
 mod known_hosts;
 mod late;
 mod launch;
+mod learn;
 mod nested;
 pub mod pages;
 mod parse;
@@ -132,6 +133,7 @@ fn dispatch(call: Call, report: &Arc<Reporter>) -> Result<Ending, Fault> {
         Command::Probe(a) => probe::probe(a),
         Command::Init(a) => init::init(&a),
         Command::Trust(a) => trust::trust(&a),
+        Command::Learn(a) => learn::learn(&a, report),
         Command::Allow(a) => allow::allow(&a),
         Command::Caches(a) => caches::caches(a),
         Command::Connect(a) => connect::connect(&a),
@@ -139,7 +141,6 @@ fn dispatch(call: Call, report: &Arc<Reporter>) -> Result<Ending, Fault> {
         Command::Man(a) => pages::man(a.page.as_deref()),
         Command::Shell(_) => later("shell"),
         Command::Sh(_) => later("sh"),
-        Command::Learn(_) => later("learn"),
     }
 }
 

@@ -24,6 +24,7 @@ pages![
     "ccbox-probe.1",
     "ccbox-init.1",
     "ccbox-trust.1",
+    "ccbox-learn.1",
     "ccbox-allow.1",
     "ccbox-caches.1",
     "ccbox-caches-clear.1",

@@ -72,6 +72,7 @@ fn wrap(
         session_id: events.session_id(),
         report,
         access,
+        learned: None,
         early: Cell::new(early),
     };
     let begun = SystemTime::now();

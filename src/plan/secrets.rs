@@ -216,6 +216,15 @@ fn other_homes(ctx: Ctx<'_>) -> Vec<Hide> {
         .collect()
 }
 
+/// Whether a row of the table names a path at or below this one.
+#[must_use]
+pub fn holds_secret(home: &Path, dir: &Path) -> bool {
+    rows().any(|row| match row.path.strip_prefix("~/") {
+        Some(rest) => home.join(rest).starts_with(dir),
+        None => Path::new(row.path).starts_with(dir),
+    })
+}
+
 #[cfg(test)]
 pub(super) fn table_paths(group: &str) -> Vec<&'static str> {
     rows().filter(|r| r.is(group)).map(|r| r.path).collect()

@@ -17,7 +17,8 @@ use crate::host::{HostFacts, RealFs};
 use crate::plan::Plan;
 use crate::report::text::{escape, escape_os, labelled_process};
 use crate::spec::{self, SpecSource};
-use offer::{Class, Entry};
+use offer::Class;
+pub(super) use offer::Entry;
 use record::{Denied, Record, Which};
 
 /// Answers, and writes where that is asked for.
@@ -122,7 +123,7 @@ fn anywhere() -> PolicyArgs {
 }
 
 /// Why a spec with these lines would be refused, if it would be.
-fn refused(lines: &[Entry], host: &HostFacts) -> Result<Option<String>, Fault> {
+pub(super) fn refused(lines: &[Entry], host: &HostFacts) -> Result<Option<String>, Fault> {
     if lines.is_empty() {
         return Ok(None);
     }
@@ -202,7 +203,7 @@ fn kept_words(class: Class) -> &'static str {
 }
 
 /// TOML with the lines and a remark behind each.
-fn toml_of(lines: &[(&Entry, String)]) -> String {
+pub(super) fn toml_of(lines: &[(&Entry, String)]) -> String {
     let mut out = String::new();
     let mut sorted: Vec<&(&Entry, String)> = lines.iter().collect();
     sorted.sort();

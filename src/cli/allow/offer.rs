@@ -32,12 +32,12 @@ pub(in crate::cli) enum Class {
 
 /// One entry of a list in a spec.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Entry {
+pub(in crate::cli) struct Entry {
     /// Empty at the top of the file.
-    pub(super) table: &'static str,
-    pub(super) key: &'static str,
+    pub(in crate::cli) table: &'static str,
+    pub(in crate::cli) key: &'static str,
     /// As TOML.
-    pub(super) value: String,
+    pub(in crate::cli) value: String,
 }
 
 impl Entry {
