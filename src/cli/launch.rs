@@ -37,6 +37,8 @@ pub(super) struct Launch<'a> {
     pub(super) report: &'a Arc<Reporter>,
     /// Where each connection is written down.
     pub(super) access: Option<Arc<AccessLog>>,
+    /// The command is an interactive shell.
+    pub(super) own_group: bool,
     /// Takes what calls touch.
     pub(super) learned: Option<Arc<Learned>>,
     /// For the first attempt.
@@ -164,6 +166,7 @@ impl Launch<'_> {
         let (plan, policy) = (&self.ready.plan, &self.ready.loaded.policy);
         let wants_version = self.report.verbosity() >= Verbosity::Verbose;
         let mut out = render::invocation(self.ready, chosen, net, wants_version);
+        out.inner.own_group = self.own_group;
         let changes = match net {
             NetSetup::PreStage | NetSetup::Inner => rooms::proxy_env(self.ready),
             NetSetup::Host => Changes::default(),

@@ -18,6 +18,8 @@ macro_rules! pages {
 pages![
     "ccbox.1",
     "ccbox-run.1",
+    "ccbox-shell.1",
+    "ccbox-sh.1",
     "ccbox-explain.1",
     "ccbox-profile.1",
     "ccbox-check.1",

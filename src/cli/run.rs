@@ -72,6 +72,7 @@ fn wrap(
         session_id: events.session_id(),
         report,
         access,
+        own_group: args.interactive,
         learned: None,
         early: Cell::new(early),
     };

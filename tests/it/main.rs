@@ -21,6 +21,7 @@ mod other_runs;
 mod process;
 mod repair;
 mod run;
+mod shells;
 mod support;
 mod tools;
 mod tty;
