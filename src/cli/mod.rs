@@ -1,6 +1,7 @@
 //! argv → one subcommand → exit code.
 
 mod access;
+mod allow;
 pub mod args;
 mod caches;
 mod check;
@@ -20,6 +21,7 @@ mod init;
 mod known_hosts;
 mod late;
 mod launch;
+mod learn;
 mod nested;
 pub mod pages;
 mod parse;
@@ -29,6 +31,7 @@ mod reads;
 mod render;
 mod rooms;
 mod run;
+mod shell;
 mod trust;
 pub mod usage;
 mod writes;
@@ -58,7 +61,11 @@ enum Ending {
 /// The whole program after start-up: everything but the inner stage and the trials of the probe.
 #[must_use]
 pub fn main(argv: &[OsString]) -> ExitCode {
-    let call = match understood(argv) {
+    if let Some(arguments) = shell::shell_arguments(argv) {
+        let report = Arc::new(Reporter::stderr(Verbosity::Normal));
+        return end(shell::sh(arguments, &report), &report);
+    }
+    let call = match parse::parse(argv) {
         Ok(call) => call,
         Err(Understood::Answer(text)) => {
             return match report::answer(text.as_bytes()) {
@@ -74,7 +81,11 @@ pub fn main(argv: &[OsString]) -> ExitCode {
         }
     };
     let report = Arc::new(Reporter::stderr(verbosity(&call.cli.command)));
-    match dispatch(call, &report) {
+    end(dispatch(call, &report), &report)
+}
+
+fn end(ending: Result<Ending, Fault>, report: &Reporter) -> ExitCode {
+    match ending {
         Ok(Ending::Code(code)) => ExitCode::from(code),
         Ok(Ending::Signal(n)) => rooms::die_by(n),
         Err(e) => {
@@ -96,23 +107,15 @@ pub fn probe_child(what: Option<&OsString>) -> ExitCode {
     }
 }
 
-/// Names under which this program is shell mode.
-const SHELL_NAME: &str = "ccbox-sh";
-
-fn understood(argv: &[OsString]) -> Result<Call, Understood> {
-    let name = argv.first().map(std::path::Path::new);
-    let shell = name.and_then(std::path::Path::file_name) == Some(SHELL_NAME.as_ref());
-    if shell || argv.get(1).is_some_and(|a| a == "-c") {
-        return Err(UsageError::not_yet("shell mode (`ccbox -c`, `ccbox sh`)").into());
-    }
-    parse::parse(argv)
-}
-
 fn verbosity(command: &Command) -> Verbosity {
-    let Command::Run(run) = command else {
+    let (quiet, verbose) = if let Command::Run(run) = command {
+        (run.quiet, run.verbose)
+    } else if let Command::Shell(shell) = command {
+        (shell.quiet, shell.verbose)
+    } else {
         return Verbosity::Normal;
     };
-    match (run.quiet, run.verbose) {
+    match (quiet, verbose) {
         (true, _) => Verbosity::Quiet,
         (false, 0) => Verbosity::Normal,
         (false, 1) => Verbosity::Verbose,
@@ -122,23 +125,22 @@ fn verbosity(command: &Command) -> Verbosity {
 
 fn dispatch(call: Call, report: &Arc<Reporter>) -> Result<Ending, Fault> {
     let specs = call.specs;
-    let later = |what: &str| Err(UsageError::not_yet(&format!("`ccbox {what}`")).into());
     match call.cli.command {
         Command::Run(a) => run::run(&a, specs, report),
+        Command::Shell(a) => shell::shell(&a, specs, report),
+        Command::Sh(a) => shell::sh(&a.arguments, report),
         Command::Explain(a) => explain::explain(&a, specs),
         Command::Profile(a) => profile::profile(&a, specs),
         Command::Check(a) => check::check(&a, specs),
         Command::Probe(a) => probe::probe(a),
         Command::Init(a) => init::init(&a),
         Command::Trust(a) => trust::trust(&a),
+        Command::Learn(a) => learn::learn(&a, report),
+        Command::Allow(a) => allow::allow(&a),
         Command::Caches(a) => caches::caches(a),
         Command::Connect(a) => connect::connect(&a),
         Command::Completions(a) => pages::completions(a.shell),
         Command::Man(a) => pages::man(a.page.as_deref()),
-        Command::Shell(_) => later("shell"),
-        Command::Sh(_) => later("sh"),
-        Command::Learn(_) => later("learn"),
-        Command::Allow(_) => later("allow"),
     }
 }
 

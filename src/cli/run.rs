@@ -11,7 +11,7 @@ use super::engine::{self, Chosen, Offer};
 use super::events::Events;
 use super::launch::Launch;
 use super::usage::UsageError;
-use super::{Ending, Fault, access, ending, enforced, late, nested, render};
+use super::{Ending, Fault, access, allow, ending, enforced, late, nested, render};
 use crate::host::{HostFacts, RealFs};
 use crate::report::Reporter;
 use crate::report::event::{Event, State};
@@ -72,6 +72,8 @@ fn wrap(
         session_id: events.session_id(),
         report,
         access,
+        own_group: args.interactive,
+        learned: None,
         early: Cell::new(early),
     };
     let begun = SystemTime::now();
@@ -83,6 +85,7 @@ fn wrap(
         report.notice(&notice);
     }
     report.finish();
+    allow::record::keep(report, &ready.host, plan, events.session_id());
     ending::of(outcome?, &plan.argv, &ready.host, report, Some(plan))
 }
 

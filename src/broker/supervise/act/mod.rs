@@ -18,6 +18,7 @@ mod remove;
 mod rename;
 mod sockets;
 mod state;
+mod touched;
 mod undo;
 
 use std::os::fd::OwnedFd;
@@ -94,10 +95,14 @@ impl<'b> Turn<'b> {
     /// Carries the call out. The error is what the caller gets.
     pub(super) fn take(&self, call: Call) -> Result<Outcome, Errno> {
         let floor_decides = self.floor_decides(call);
+        let touched = self.to_change(call);
         let mut rounds = 0;
         loop {
             match self.once(call) {
-                Ok(outcome) => return Ok(outcome),
+                Ok(outcome) => {
+                    self.has_changed(&outcome, &touched);
+                    return Ok(outcome);
+                }
                 // Something was replaced between two looks; the caller might have been later.
                 Err(Stop::Again) if rounds < MOST_ROUNDS => {
                     rounds += 1;
