@@ -18,6 +18,7 @@ use crate::backend::bwrap::proxy_port;
 use crate::backend::{Engine, Invocation, NetSetup};
 use crate::policy::SandboxMode;
 use crate::proxy::{ProxyConfig, ProxySet};
+use crate::report::access::AccessLog;
 use crate::report::event::{Event, Handle, State};
 use crate::report::{Reporter, Sink, Verbosity};
 use crate::session::{
@@ -33,6 +34,8 @@ pub(super) struct Launch<'a> {
     pub(super) keep_fds: &'a [i32],
     pub(super) session_id: &'a str,
     pub(super) report: &'a Arc<Reporter>,
+    /// Where each connection is written down.
+    pub(super) access: Option<Arc<AccessLog>>,
     /// For the first attempt.
     pub(super) early: Cell<Option<Early>>,
 }
@@ -146,11 +149,10 @@ impl Launch<'_> {
         };
         Some(BrokerSetup {
             plan,
-            sink: Arc::new(Writes::new(
-                &self.ready.plan,
-                &self.ready.host.home_real,
-                self.report,
-            )),
+            sink: Arc::new(
+                Writes::new(&self.ready.plan, &self.ready.host.home_real, self.report)
+                    .logging(self.access.clone()),
+            ),
         })
     }
 
@@ -179,12 +181,15 @@ impl Launch<'_> {
         let (listeners, forwards) = sort(doors.listeners, &network.forwarded_ports)?;
         Ok(ProxyConfig {
             egress: network.egress.clone(),
+            upstream: network.upstream.clone(),
+            user_ports: network.user_ports.clone(),
             listeners,
             forwards,
             catch: doors.catch,
             token: None,
             hint_file: network.hint_file.clone(),
             identify: Some(doors.identify),
+            access: self.access.clone(),
         })
     }
 

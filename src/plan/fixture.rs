@@ -9,7 +9,7 @@ use crate::host::{BrokerHost, HostFacts};
 use crate::policy::path::PathEntry;
 use crate::policy::{
     AllProxy, BackendChoice, Bind, Caches, EngineChoice, EnvPolicy, FsPolicy, Layer, Mode,
-    NetworkMode, NetworkPolicy, Origin, Policy, Ruled, SandboxMode, View,
+    NetworkMode, NetworkPolicy, Origin, Policy, Ruled, SandboxMode, UserProxies, View,
 };
 
 pub(crate) fn origin(line: u32) -> Origin {
@@ -93,7 +93,11 @@ pub(crate) fn dispatch() -> Policy {
             denied: Vec::new(),
             all_proxy: AllProxy::Http,
             allow_local_binding: false,
+            user_proxies: UserProxies::default(),
             transparent_ports: Vec::new(),
+            unix_sockets: Vec::new(),
+            all_unix_sockets: None,
+            access_log: None,
             off_by: None,
             managed_only: None,
             hint_file: None,

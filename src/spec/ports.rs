@@ -1,4 +1,4 @@
-//! `network.transparent_ports`: on which ports connections without a proxy are caught.
+//! Ports in `[network]`: those on which connections without a proxy are caught, and those of the caller's own proxies.
 
 use toml::de::DeValue;
 
@@ -14,6 +14,17 @@ const FIRST_FREE: u16 = 1024;
 const DNS: u16 = 53;
 /// Their sockets travel in one packet.
 const MAX_PORTS: usize = 200;
+
+/// `http_proxy_port` and `socks_proxy_port`.
+pub(super) fn proxy(net: &Table<'_>, key: &'static str) -> Result<Scalar<u16>, SpecError> {
+    let (Some(number), Some(node)) = (net.count(key)?, net.get(key)) else {
+        return Ok(None);
+    };
+    check_port(net.reader, key, node, number.value)?;
+    Ok(u16::try_from(number.value)
+        .ok()
+        .map(|port| net.reader.ruled(node, port)))
+}
 
 /// Reads the list; duplicates count once.
 pub(super) fn transparent(net: &Table<'_>) -> Result<Scalar<Vec<u16>>, SpecError> {

@@ -69,6 +69,8 @@ pub struct Look {
     pub mount: u64,
     /// It is the root of that mount.
     pub mount_root: bool,
+    /// It may not be removed or moved, and its content only grows or stays (chattr(1), `+a` and `+i`).
+    pub kept: bool,
     /// When it was made, in seconds and nanoseconds, where the file system knows.
     pub birth: Option<(i64, u32)>,
 }
@@ -161,6 +163,7 @@ pub fn look(dir: BorrowedFd<'_>, name: &CStr) -> Result<Look, Errno> {
         return Err(Errno::ENOSYS);
     }
     let mount_root = libc::STATX_ATTR_MOUNT_ROOT as u64;
+    let kept = (libc::STATX_ATTR_APPEND | libc::STATX_ATTR_IMMUTABLE) as u64;
     Ok(Look {
         mode: u32::from(found.stx_mode),
         uid: found.stx_uid,
@@ -171,6 +174,7 @@ pub fn look(dir: BorrowedFd<'_>, name: &CStr) -> Result<Look, Errno> {
         size: found.stx_size,
         mount: found.stx_mnt_id,
         mount_root: found.stx_attributes & mount_root != 0,
+        kept: found.stx_attributes & kept != 0,
         birth: (found.stx_mask & libc::STATX_BTIME != 0)
             .then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec)),
     })
@@ -354,6 +358,18 @@ pub fn remove_attribute(object: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno
     // SAFETY: removexattr reads two NUL-terminated strings, which outlive the call.
     let r = unsafe { libc::removexattr(path.as_ptr(), name.as_ptr()) };
     Errno::result(r).map(drop)
+}
+
+/// getxattr(2) on the object of a descriptor, which may be of `O_PATH`: whether there is such an attribute.
+pub fn has_attribute(object: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno> {
+    let path = own_name(object);
+    // SAFETY: getxattr reads two NUL-terminated strings, which outlive the call, and writes nothing for a size of 0.
+    let r = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) };
+    match Errno::result(r) {
+        Ok(_) => Ok(true),
+        Err(Errno::ENODATA) => Ok(false),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// truncate(2) on the object of a descriptor, which may be of `O_PATH`: all checks of the call are made on the object.

@@ -28,8 +28,6 @@ pub const LINUX: bool = cfg!(target_os = "linux");
 pub mod at;
 pub mod bpf;
 pub mod counter;
-#[cfg_attr(not(target_os = "linux"), path = "absent/cpu.rs")]
-pub mod cpu;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 pub(crate) mod direct;
@@ -56,3 +54,4 @@ pub mod splice;
 pub mod task;
 pub mod title;
 pub mod tty;
+pub mod unix;

@@ -30,6 +30,9 @@ pub enum Answer {
     Value(i64),
     /// The call fails.
     Error(Errno),
+    /// A signal interrupts the call: its handler decides whether that is EINTR or the call starts again (signal(7)). Only for a caller
+    /// that has one to take, or the program would see the number.
+    Interrupted,
     /// The kernel carries the call out. It reads the caller's memory again, which may have changed.
     Continue,
 }
@@ -122,6 +125,8 @@ pub fn answer(
     match answer {
         Answer::Value(value) => response.val = value,
         Answer::Error(errno) => response.error = -(errno as i32),
+        // ERESTARTSYS of linux/errno.h, which no program ever sees.
+        Answer::Interrupted => response.error = -512,
         // The constant is 1; the field has 32 bits.
         Answer::Continue => response.flags = 1,
     }

@@ -7,26 +7,26 @@ use super::libc;
 use super::namespaces::{CloneFlags, enter};
 use nix::errno::Errno;
 
-/// The soft limit on file sizes of a thread (`RLIMIT_FSIZE`); `None` is no limit (prlimit(2)).
+/// The soft limit on file sizes of a thread (`RLIMIT_FSIZE`); `None` is no limit.
 pub fn file_size_limit(tid: i32) -> Result<Option<u64>, Errno> {
+    soft_limit(tid, libc::RLIMIT_FSIZE)
+}
+
+/// The first descriptor number that a thread may not use (`RLIMIT_NOFILE`); `None` is no limit.
+pub fn descriptor_limit(tid: i32) -> Result<Option<u64>, Errno> {
+    soft_limit(tid, libc::RLIMIT_NOFILE)
+}
+
+/// prlimit(2).
+fn soft_limit(tid: i32, resource: libc::__rlimit_resource_t) -> Result<Option<u64>, Errno> {
     let mut limit = libc::rlimit64 {
         rlim_cur: 0,
         rlim_max: 0,
     };
     // SAFETY: with a null new limit prlimit64 only writes one `struct rlimit64`, on this frame.
-    let r = unsafe { libc::prlimit64(tid, libc::RLIMIT_FSIZE, std::ptr::null(), &raw mut limit) };
+    let r = unsafe { libc::prlimit64(tid, resource, std::ptr::null(), &raw mut limit) };
     Errno::result(r)?;
     Ok((limit.rlim_cur != libc::RLIM64_INFINITY).then_some(limit.rlim_cur))
-}
-
-/// The processor that a thread ran on last (`/proc/TID/stat`, field 39).
-#[must_use]
-pub fn processor(tid: i32) -> Option<usize> {
-    let text = std::fs::read(format!("/proc/{tid}/stat")).ok()?;
-    // The second field is the name, in brackets and of any bytes.
-    let after = text.iter().rposition(|&b| b == b')')?;
-    let fields = std::str::from_utf8(text.get(after + 1..)?).ok()?;
-    fields.split_ascii_whitespace().nth(39 - 3)?.parse().ok()
 }
 
 /// The session of a process or thread, 0 for the caller's own (getsid(2)).
@@ -68,6 +68,14 @@ pub fn open_process(tgid: i32) -> Result<OwnedFd, Errno> {
     super::fds::owned(fd).map_err(|_| Errno::EBADF)
 }
 
+/// A descriptor for a thread, whether it is the first one of its process or not (pidfd_open(2), PIDFD_THREAD, 6.9).
+pub fn open_thread(tid: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: pidfd_open takes two integers.
+    let fd = unsafe { syscall!(SYS_pidfd_open, tid, libc::O_EXCL) };
+    Errno::result(fd)?;
+    super::fds::owned(fd).map_err(|_| Errno::EBADF)
+}
+
 /// A copy of another process's descriptor (pidfd_getfd(2), 5.6). It is the same open file.
 pub fn copy_descriptor(process: BorrowedFd<'_>, number: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: pidfd_getfd takes three integers.
@@ -76,22 +84,7 @@ pub fn copy_descriptor(process: BorrowedFd<'_>, number: i32) -> Result<OwnedFd, 
     super::fds::owned(fd).map_err(|_| Errno::EBADF)
 }
 
-#[cfg(target_os = "linux")]
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-    use nix::unistd::{Pid, gettid};
-
-    #[test]
-    fn a_thread_is_found_where_it_must_be() {
-        let all = sched_getaffinity(Pid::from_raw(0)).unwrap();
-        for cpu in (0..CpuSet::count()).filter(|&n| all.is_set(n) == Ok(true)) {
-            let mut one = CpuSet::new();
-            one.set(cpu).unwrap();
-            sched_setaffinity(Pid::from_raw(0), &one).unwrap();
-            assert_eq!(processor(gettid().as_raw()), Some(cpu));
-        }
-        assert_eq!(processor(-1), None);
-    }
+/// Whether a process has this descriptor. What cannot be copied for another reason is there.
+pub fn has_descriptor(process: BorrowedFd<'_>, number: i32) -> bool {
+    !matches!(copy_descriptor(process, number), Err(Errno::EBADF))
 }

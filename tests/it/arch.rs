@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("exit", &[]),
     ("policy", &[]),
+    ("fuzz", &["policy", "proxy"]),
     ("sys", &[]),
     ("report", &["exit"]),
     ("host", &["exit", "sys"]),

@@ -199,7 +199,7 @@ impl Areas {
     }
 }
 
-fn open(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
+pub(super) fn open(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     let relative = path.strip_prefix("/").map_err(|_| Errno::EINVAL)?;
     let relative = if relative.as_os_str().is_empty() {
         Path::new(".")

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::*;
-use crate::policy::AllProxy;
+use crate::policy::{AllProxy, UserProxies};
 
 mod hints;
 
@@ -52,7 +52,11 @@ fn net(mode: NetworkMode, allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
             .collect(),
         all_proxy: AllProxy::Http,
         allow_local_binding: false,
+        user_proxies: UserProxies::default(),
         transparent_ports: Vec::new(),
+        unix_sockets: Vec::new(),
+        all_unix_sockets: None,
+        access_log: None,
         off_by: None,
         managed_only: None,
         hint_file: None,

@@ -41,7 +41,7 @@ numbers!(mode_t: S_IRUSR = 0o400, S_IWUSR = 0o200, S_IXUSR = 0o100, S_IRGRP = 0o
 
 // linux/stat.h
 numbers!(c_uint: STATX_TYPE = 1, STATX_MODE = 2, STATX_NLINK = 4, STATX_UID = 8, STATX_INO = 0x100, STATX_SIZE = 0x200, STATX_BTIME = 0x800, STATX_MNT_ID = 0x1000);
-numbers!(c_int: STATX_ATTR_MOUNT_ROOT = 0x2000);
+numbers!(c_int: STATX_ATTR_MOUNT_ROOT = 0x2000, STATX_ATTR_IMMUTABLE = 0x10, STATX_ATTR_APPEND = 0x20);
 
 /// What `look` reads of struct statx.
 #[repr(C)]
@@ -101,6 +101,12 @@ pub unsafe fn setxattr(
 }
 
 /// # Safety
+/// Reads and writes nothing.
+pub unsafe fn getxattr(_: *const c_char, _: *const c_char, _: *mut c_void, _: size_t) -> ssize_t {
+    absent() as ssize_t
+}
+
+/// # Safety
 /// Touches nothing.
 pub unsafe fn removexattr(_: *const c_char, _: *const c_char) -> c_int {
     absent() as c_int
@@ -115,6 +121,7 @@ pub unsafe fn dup3(_: c_int, _: c_int, _: c_int) -> c_int {
 // linux/seccomp.h, linux/prctl.h, sys/signalfd.h, linux/socket.h
 numbers!(c_uint: SECCOMP_GET_NOTIF_SIZES = 3);
 numbers!(c_ulong: SECCOMP_IOCTL_NOTIF_RECV = 0, SECCOMP_IOCTL_NOTIF_SEND = 0, SECCOMP_IOCTL_NOTIF_ID_VALID = 0, SECCOMP_IOCTL_NOTIF_ADDFD = 0, SECCOMP_IOCTL_NOTIF_SET_FLAGS = 0);
+pub type __rlimit_resource_t = c_int;
 numbers!(c_int: SOCK_CLOEXEC = 0o2_000_000, MSG_NOSIGNAL = 0x4000, MSG_CMSG_CLOEXEC = 0x4000_0000);
 numbers!(c_int: EBADFD = 77, F_RDLCK = 0, F_UNLCK = 2);
 numbers!(u64: RLIM64_INFINITY = u64::MAX);
@@ -175,4 +182,23 @@ pub struct seccomp_notif_addfd {
     pub srcfd: u32,
     pub newfd: u32,
     pub newfd_flags: u32,
+}
+
+/// The major number of a device, as linux/kdev_t.h has it for programs.
+#[must_use]
+pub const fn major(device: u64) -> c_uint {
+    ((device >> 8 & 0xfff) | (device >> 32 & 0xffff_f000)) as c_uint
+}
+
+/// Its minor number.
+#[must_use]
+pub const fn minor(device: u64) -> c_uint {
+    ((device & 0xff) | (device >> 12 & 0xffff_ff00)) as c_uint
+}
+
+/// The device of both numbers.
+#[must_use]
+pub const fn makedev(major: c_uint, minor: c_uint) -> u64 {
+    let (major, minor) = (major as u64, minor as u64);
+    (major & 0xfff) << 8 | (major & 0xffff_f000) << 32 | minor & 0xff | (minor & 0xffff_ff00) << 12
 }

@@ -49,6 +49,7 @@ impl Turn<'_> {
             judged: self.judges(flags),
             modern: true,
         };
+        self.may_be_given(&wish)?;
         let writes = flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) != 0;
         if flags & libc::O_PATH != 0 || !writes {
             self.read_only_how(&wish)

@@ -64,7 +64,7 @@ impl Turn<'_> {
             // It exists: EEXIST, whatever else happens.
             return Ok(Outcome::Continue);
         };
-        let (area, look) = broker.area(&self.caller, &spot.dir)?;
+        let (area, look) = broker.area_at(&self.caller, &spot)?;
         let Some(area) = area.filter(|area| Area::is_covered(area)) else {
             if find(&spot.dir, name)?.is_none() {
                 self.note(self.read_only(what, &spot.dir, name, Needs::Directory));
