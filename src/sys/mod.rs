@@ -25,12 +25,16 @@ macro_rules! syscall {
 /// Whether this is Linux, whose engines make the sandbox themselves.
 pub const LINUX: bool = cfg!(target_os = "linux");
 
+#[cfg(target_os = "macos")]
+#[path = "absent/family.rs"]
+mod absent_family;
 pub mod at;
 pub mod bpf;
 pub mod counter;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 pub(crate) mod direct;
+pub mod family;
 pub mod fds;
 pub mod fifo;
 pub mod fuse;

@@ -1,7 +1,7 @@
 //! A run whose sandbox another program makes: `sandbox-exec` of macOS. Plain processes, pipes and threads, on every system the same.
 //!
 //! ```text
-//! ccbox ─┬─ guard             outside; sees the signals of the group, ends what is left if ccbox is killed
+//! ccbox ─┬─ guard             outside; sees the signals of the group, ends the rest if ccbox is killed
 //!        ├─ log stream        outside; what the kernel says it refused
 //!        └─ sandbox-exec ─► stage ─► command      one process: each becomes the next
 //! ```
@@ -11,6 +11,7 @@
 //! signals back, and becomes it; the pipe that closes then says so.
 
 mod guard;
+mod leftovers;
 pub mod log;
 mod monitor;
 mod signals;
@@ -238,6 +239,8 @@ pub fn run(job: Job<'_>) -> Result<Outcome, SessionError> {
     let witness = outfit.profile.as_ref().and(job.witness);
     let monitor = witness.map(|witness| Monitor::start(&job.tools.log, &secrets.tag, witness));
     let guard = Guard::start(&job.exe).map_err(errors::resources)?;
+    // Where orphans can be adopted their parent is known; elsewhere they keep the number of the one that started them.
+    let _ = sys::prctl::adopt_orphans();
     let start = Start {
         tools: &job.tools,
         exe: &job.exe,
@@ -266,7 +269,7 @@ pub fn run(job: Job<'_>) -> Result<Outcome, SessionError> {
     }
     (job.on_ready)();
     started.go();
-    let outcome = watch::until_end(started, guard, &arriving, terminal)?;
+    let outcome = watch::until_end(started, guard, helper, &arriving, terminal)?;
     if let Some(monitor) = monitor {
         monitor.finish(outcome != Outcome::Exited(0));
     }
@@ -409,7 +412,7 @@ impl Start<'_> {
         // The directory is entered first, and its absence would be told as that of the program.
         if let Err(e) = std::fs::read_dir(self.cwd) {
             return SessionError::new(format!(
-                "cannot enter `{}`: {}",
+                "cannot enter the working directory `{}`: {}",
                 self.cwd.display(),
                 exit::reason(&e)
             ));

@@ -2,15 +2,17 @@
 
 use std::io::{self, Read};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::Started;
-use super::guard::Guard;
+use super::guard::{self, Guard};
+use super::leftovers;
 use super::signals::Arriving;
 use crate::session::caller::Terminal;
 use crate::session::live::GRACE;
 use crate::session::relay::Ledger;
 use crate::session::{Outcome, SessionError, errors};
+use crate::sys::family;
 use crate::sys::process::{Change, WaitFor, wait};
 use crate::sys::signals;
 
@@ -30,6 +32,7 @@ pub(super) enum News {
 pub(super) fn until_end(
     mut started: Started,
     mut guard: Guard,
+    helper: Option<u32>,
     arriving: &Arriving,
     mut terminal: Option<Terminal>,
 ) -> Result<Outcome, SessionError> {
@@ -42,6 +45,7 @@ pub(super) fn until_end(
     let status = started.status.try_clone().map_err(errors::resources)?;
     follow(command, status, send).map_err(errors::resources)?;
 
+    let roots = leftovers::roots(command);
     let mut ledger = Ledger::default();
     let mut deadline: Option<Instant> = None;
     let mut errno = None;
@@ -69,14 +73,24 @@ pub(super) fn until_end(
             Ok(News::Group(n)) => ledger.own_copy(n, now),
             Ok(News::NotStarted(n)) => errno = Some(n),
             Ok(News::Command(Change::Stopped(signal))) => {
-                stop_too(signal);
+                let since = Instant::now();
+                // SIGSTOP cannot be pending, and job control treats both the same.
+                let signal = if signal == libc::SIGSTOP {
+                    libc::SIGTSTP
+                } else {
+                    signal
+                };
+                // What goes wrong here leaves ccbox running while the command is stopped, which is no harm.
+                let _ = guard.stop_too(signal, command);
                 if let Some(terminal) = &mut terminal {
                     terminal.resumed();
                 }
                 // Time spent stopped is not the command's.
-                deadline = deadline.map(|d| d + now.elapsed());
+                deadline = deadline.map(|d| d + since.elapsed());
                 // Whoever continued ccbox alone meant the command.
-                signals::send(command, libc::SIGCONT).map_err(errors::resources)?;
+                if family::is_stopped(command) {
+                    signals::send(command, libc::SIGCONT).map_err(errors::resources)?;
+                }
             }
             Ok(News::Command(Change::Exited(code))) => {
                 break errno.map_or(Outcome::Exited(code), |errno| Outcome::NotStarted { errno });
@@ -98,6 +112,7 @@ pub(super) fn until_end(
         }
     };
     started.over = true;
+    leftovers::end(roots, &guard::own(&guard, helper));
     drop(guard);
     if let Some(terminal) = terminal {
         terminal.hand_back();
@@ -131,17 +146,4 @@ fn follow(
         }
     })?;
     Ok(())
-}
-
-/// The command stopped, so ccbox does: its parent's job control sees what it would see unwrapped. Comes back when continued.
-fn stop_too(signal: i32) {
-    // SIGSTOP has no handler to come back from, and job control treats both the same.
-    let signal = if signal == libc::SIGSTOP {
-        libc::SIGTSTP
-    } else {
-        signal
-    };
-    let _ = signals::raise_default(signal);
-    // A process group that nobody continues is not stopped by the terminal's signals (POSIX, orphaned groups): do not spin.
-    std::thread::sleep(Duration::from_millis(1));
 }

@@ -236,17 +236,24 @@ fn killed() {
     let mut run = spawn_group(script(
         &dir.0,
         &["--seatbelt", "--log"],
-        "> ready; exec sleep 4301",
+        "setsid sleep 4301 & > ready; sleep 4301",
     ));
     eventually("ready", || dir.0.join("ready").exists());
     let here = std::env::temp_dir().join(format!("seatbelt-{}", run.id()));
-    eventually("the log is read", || here.join("log.pid").exists());
+    let mut log = String::new();
+    eventually("the log is read", || {
+        log = std::fs::read_to_string(here.join("log.pid")).unwrap_or_default();
+        log.ends_with('\n')
+    });
+    let reads = || {
+        let line = std::fs::read(format!("/proc/{}/cmdline", log.trim())).unwrap_or_default();
+        line.starts_with(b"sleep\x004300")
+    };
+    eventually("the log is read", reads);
     kill(run.id(), libc::SIGKILL);
     run.wait().unwrap();
     nothing_left(run.id(), "sleep 4301");
-    eventually("the log is read no more", || {
-        survivors(0, "sleep 4300").is_empty()
-    });
+    eventually("the log is read no more", || !reads());
     std::fs::remove_dir_all(here).unwrap();
 }
 
