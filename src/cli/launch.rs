@@ -9,9 +9,10 @@ use std::sync::Arc;
 use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
+use super::machine::Machine;
 use super::reads::Reads;
 use super::writes::Writes;
-use super::{Fault, diagnose, enforced, render, rooms};
+use super::{Fault, diagnose, enforced, render, rooms, seatbelt};
 use nix::sys::signal::SigSet;
 
 use crate::backend::bwrap::proxy_port;
@@ -38,12 +39,13 @@ pub(super) struct Launch<'a> {
     pub(super) access: Option<Arc<AccessLog>>,
     /// For the first attempt.
     pub(super) early: Cell<Option<Early>>,
+    pub(super) machine: &'a Machine,
 }
 
 /// A session that failed, and whether the sandbox stood by then.
-struct Broken {
-    error: SessionError,
-    stood: bool,
+pub(super) struct Broken {
+    pub(super) error: SessionError,
+    pub(super) stood: bool,
 }
 
 impl Launch<'_> {
@@ -84,7 +86,7 @@ impl Launch<'_> {
         if stood || known || matches!(chosen, Chosen::None(_)) {
             return Err(error.into());
         }
-        let Some(cause) = diagnose::cause(&self.ready.host.exe) else {
+        let Some(cause) = diagnose::cause(&self.ready.host.exe, self.machine) else {
             return Err(error.into());
         };
         if !on {
@@ -97,6 +99,9 @@ impl Launch<'_> {
     }
 
     fn attempt(&self, chosen: &Chosen, net: NetSetup) -> Result<Outcome, Broken> {
+        if *chosen == Chosen::Seatbelt {
+            return seatbelt::attempt(self, &self.machine.tools);
+        }
         let plan = &self.ready.plan;
         let listen = match net {
             NetSetup::PreStage | NetSetup::Inner => ports(&plan.network.forwarded_ports),
@@ -122,7 +127,7 @@ impl Launch<'_> {
             keep_fds: self.keep_fds.to_vec(),
             state_dirs: match chosen {
                 Chosen::Builtin(_) | Chosen::Bwrap(_) => plan.state_dirs.clone(),
-                Chosen::None(_) => Vec::new(),
+                Chosen::Seatbelt | Chosen::None(_) => Vec::new(),
             },
             broker: self.broker(chosen),
             on_listeners: Box::new(|doors| {
@@ -145,7 +150,7 @@ impl Launch<'_> {
     fn broker(&self, chosen: &Chosen) -> Option<BrokerSetup> {
         let plan = match chosen {
             Chosen::Builtin(_) | Chosen::Bwrap(_) => Arc::clone(self.ready.plan.broker.as_ref()?),
-            Chosen::None(_) => return None,
+            Chosen::Seatbelt | Chosen::None(_) => return None,
         };
         Some(BrokerSetup {
             plan,
@@ -193,9 +198,9 @@ impl Launch<'_> {
         })
     }
 
-    fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
+    pub(super) fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
         let words = enforced::words(&self.ready.plan, chosen, e);
-        if let Chosen::Builtin(_) | Chosen::Bwrap(_) = chosen {
+        if let Chosen::Builtin(_) | Chosen::Bwrap(_) | Chosen::Seatbelt = chosen {
             let line = format!("sandbox ON ({}, {})", chosen.backend(), e.engine);
             self.report.verbose(&line);
         }
@@ -220,7 +225,7 @@ fn next(chosen: &Chosen) -> Option<Chosen> {
     match chosen {
         Chosen::Builtin(bwrap) => bwrap.clone().map(Chosen::Bwrap),
         Chosen::Bwrap(_) => Some(chosen.clone()),
-        Chosen::None(_) => None,
+        Chosen::Seatbelt | Chosen::None(_) => None,
     }
 }
 

@@ -17,9 +17,11 @@ mod explain;
 #[cfg(test)]
 mod fixtures;
 mod init;
+mod kernel;
 mod known_hosts;
 mod late;
 mod launch;
+mod machine;
 mod nested;
 pub mod pages;
 mod parse;
@@ -29,6 +31,7 @@ mod reads;
 mod render;
 mod rooms;
 mod run;
+mod seatbelt;
 mod trust;
 pub mod usage;
 mod writes;
@@ -36,6 +39,8 @@ mod writes;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
+
+pub use machine::Machine;
 
 use crate::exit::{self, Failure, OWN_FAILURE};
 use crate::report::{self, Reporter, Verbosity};
@@ -58,6 +63,12 @@ enum Ending {
 /// The whole program after start-up: everything but the inner stage and the trials of the probe.
 #[must_use]
 pub fn main(argv: &[OsString]) -> ExitCode {
+    main_on(argv, &Machine::here())
+}
+
+/// As [`main`], on a system that is named.
+#[must_use]
+pub fn main_on(argv: &[OsString], machine: &Machine) -> ExitCode {
     let call = match understood(argv) {
         Ok(call) => call,
         Err(Understood::Answer(text)) => {
@@ -74,7 +85,7 @@ pub fn main(argv: &[OsString]) -> ExitCode {
         }
     };
     let report = Arc::new(Reporter::stderr(verbosity(&call.cli.command)));
-    match dispatch(call, &report) {
+    match dispatch(call, &report, machine) {
         Ok(Ending::Code(code)) => ExitCode::from(code),
         Ok(Ending::Signal(n)) => rooms::die_by(n),
         Err(e) => {
@@ -120,15 +131,15 @@ fn verbosity(command: &Command) -> Verbosity {
     }
 }
 
-fn dispatch(call: Call, report: &Arc<Reporter>) -> Result<Ending, Fault> {
+fn dispatch(call: Call, report: &Arc<Reporter>, machine: &Machine) -> Result<Ending, Fault> {
     let specs = call.specs;
     let later = |what: &str| Err(UsageError::not_yet(&format!("`ccbox {what}`")).into());
     match call.cli.command {
-        Command::Run(a) => run::run(&a, specs, report),
-        Command::Explain(a) => explain::explain(&a, specs),
-        Command::Profile(a) => profile::profile(&a, specs),
-        Command::Check(a) => check::check(&a, specs),
-        Command::Probe(a) => probe::probe(a),
+        Command::Run(a) => run::run(&a, specs, report, machine),
+        Command::Explain(a) => explain::explain(&a, specs, machine),
+        Command::Profile(a) => profile::profile(&a, specs, machine),
+        Command::Check(a) => check::check(&a, specs, machine),
+        Command::Probe(a) => probe::probe(a, machine),
         Command::Init(a) => init::init(&a),
         Command::Trust(a) => trust::trust(&a),
         Command::Caches(a) => caches::caches(a),

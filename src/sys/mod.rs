@@ -41,6 +41,7 @@ pub mod fuse;
 pub mod inherited;
 pub mod landlock;
 pub mod mounts;
+pub mod names;
 #[cfg_attr(not(target_os = "linux"), path = "absent/namespaces.rs")]
 pub mod namespaces;
 #[cfg_attr(not(target_os = "linux"), path = "absent/netlink.rs")]

@@ -21,6 +21,8 @@ mod exits;
 mod isolation;
 #[path = "session/lifetime.rs"]
 mod lifetime;
+#[path = "session/mac.rs"]
+mod mac;
 #[path = "session/mounts.rs"]
 mod mounts;
 #[path = "session/refusals.rs"]
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         ["__inner", ..] => ExitCode::from(ccbox::session::inner::main(&args[1..])),
         ["__stage", ..] => ExitCode::from(ccbox::session::seatbelt::stage_main(&args[1..])),
         ["__guard", ..] => ExitCode::from(ccbox::session::seatbelt::guard_main(&args[1..])),
+        ["mac", ..] => mac::main(&args[1..]),
         ["box", ..] => boxed::main(args[1..].to_vec()),
         // As the test programs of libtest, for whoever runs each test in a process of its own.
         ["--list", rest @ ..] => {
@@ -79,6 +82,7 @@ fn cases() -> Vec<Case> {
         terminal::CASES,
         broker::CASES,
         seatbelt::CASES,
+        mac::CASES,
     ]
     .concat()
 }

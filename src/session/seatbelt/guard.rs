@@ -18,6 +18,7 @@ use super::signals::each;
 use super::watch::News;
 use crate::exit;
 use crate::report;
+use crate::session::remove_tree;
 use crate::sys::signals::{self, SignalSet};
 use crate::sys::{family, fds};
 
@@ -41,9 +42,11 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    pub(super) fn start(exe: &Path) -> io::Result<Self> {
+    /// `scratch` goes with ccbox.
+    pub(super) fn start(exe: &Path, scratch: Option<&Path>) -> io::Result<Self> {
         let mut child = Command::new(exe)
             .arg(GUARD)
+            .args(scratch)
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -116,9 +119,9 @@ impl Drop for Guard {
     }
 }
 
-/// The guard itself.
+/// The guard itself: `[SCRATCH]`.
 #[must_use]
-pub fn main(_args: &[OsString]) -> u8 {
+pub fn main(args: &[OsString]) -> u8 {
     let ready = || -> io::Result<()> {
         signals::set_mask(SignalSet::catchable())?;
         each(|n| u8::try_from(n).is_ok_and(|n| report::answer(&[n]).is_ok()))?;
@@ -132,6 +135,9 @@ pub fn main(_args: &[OsString]) -> u8 {
     let _ = heard.listen();
     if !heard.done {
         leftovers::end_now(&heard.pids);
+        if let Some(scratch) = args.first() {
+            let _ = remove_tree(Path::new(scratch));
+        }
     }
     0
 }

@@ -14,6 +14,7 @@ mod guard;
 mod leftovers;
 pub mod log;
 mod monitor;
+mod probe;
 mod signals;
 mod stage;
 mod watch;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 
 pub use guard::{GUARD, main as guard_main};
 pub use monitor::Witness;
+pub use probe::probe;
 pub use stage::{STAGE, main as stage_main};
 
 use super::caller::Terminal;
@@ -146,6 +148,8 @@ pub struct Job<'a> {
     pub proxies: bool,
     /// A directory the command cannot write, for a profile that is too long for a command line.
     pub state_dir: PathBuf,
+    /// The directory for temporary files of this run, which goes with it.
+    pub scratch: Option<PathBuf>,
     /// Profile, environment, proxies.
     pub equip: Equip<'a>,
     /// Told of what the kernel refused.
@@ -165,7 +169,7 @@ impl std::fmt::Debug for Job<'_> {
 /// The sandbox could not be made; nothing of the command has run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// A profile is applied once (`forbidden-sandbox-reinit`).
+    /// A profile is applied once (`forbidden-sandbox-reinit`); one of ccbox keeps the program itself from being run.
     #[error("already inside a sandbox, and macOS applies no second one (sandbox-exec says: `{0}`)")]
     Nested(String),
     /// The profile is in a language that this system does not speak.
@@ -216,8 +220,38 @@ impl From<Refused> for SessionError {
     }
 }
 
+/// Why a run could not be started or had to be ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    /// There is no sandbox.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// Anything else.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+impl From<Failed> for SessionError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Refused(refused) => refused.into(),
+            Failed::Session(error) => error,
+        }
+    }
+}
+
+/// A directory that goes with this value.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = super::remove_tree(&self.0);
+    }
+}
+
 /// Runs to the end. Every catchable signal stays blocked afterwards: end the process, or [`super::die_as`].
-pub fn run(job: Job<'_>) -> Result<Outcome, SessionError> {
+pub fn run(job: Job<'_>) -> Result<Outcome, Failed> {
+    let scratch = job.scratch.clone().map(Scratch);
     // Before any thread exists: each has the mask of the one that made it.
     let arriving = Arriving::take_over().map_err(errors::resources)?;
     let terminal = Terminal::find();
@@ -238,7 +272,7 @@ pub fn run(job: Job<'_>) -> Result<Outcome, SessionError> {
 
     let witness = outfit.profile.as_ref().and(job.witness);
     let monitor = witness.map(|witness| Monitor::start(&job.tools.log, &secrets.tag, witness));
-    let guard = Guard::start(&job.exe).map_err(errors::resources)?;
+    let guard = Guard::start(&job.exe, job.scratch.as_deref()).map_err(errors::resources)?;
     // Where orphans can be adopted their parent is known; elsewhere they keep the number of the one that started them.
     let _ = sys::prctl::adopt_orphans();
     let start = Start {
@@ -274,6 +308,7 @@ pub fn run(job: Job<'_>) -> Result<Outcome, SessionError> {
         monitor.finish(outcome != Outcome::Exited(0));
     }
     drop(outfit.served);
+    drop(scratch);
     Ok(outcome)
 }
 
@@ -376,7 +411,7 @@ impl Start<'_> {
         command
     }
 
-    fn sandbox(&self, profile: Option<&Profile>) -> Result<Started, SessionError> {
+    fn sandbox(&self, profile: Option<&Profile>) -> Result<Started, Failed> {
         let pipe = || io::pipe().map_err(errors::resources);
         let (status, far_status) = pipe()?;
         let (far_go, go) = pipe()?;
@@ -397,7 +432,9 @@ impl Start<'_> {
         for number in kept {
             fds::set_inheritable_number(number, true).map_err(errors::resources)?;
         }
-        let child = command.spawn().map_err(|e| self.not_started(&e))?;
+        let child = command
+            .spawn()
+            .map_err(|e| self.not_started(&e, profile.is_some()))?;
         Ok(Started {
             child,
             status,
@@ -407,21 +444,28 @@ impl Start<'_> {
         })
     }
 
-    fn not_started(&self, error: &io::Error) -> SessionError {
-        let program = &self.tools.sandbox_exec;
+    fn not_started(&self, error: &io::Error, sandboxed: bool) -> Failed {
+        let program = if sandboxed {
+            &self.tools.sandbox_exec
+        } else {
+            self.exe
+        };
         // The directory is entered first, and its absence would be told as that of the program.
         if let Err(e) = std::fs::read_dir(self.cwd) {
-            return SessionError::new(format!(
+            return Failed::Session(SessionError::new(format!(
                 "cannot enter the working directory `{}`: {}",
                 self.cwd.display(),
                 exit::reason(&e)
-            ));
+            )));
         }
-        SessionError::new(format!(
+        if sandboxed && error.raw_os_error() == Some(libc::EPERM) {
+            return Refused::Nested("Operation not permitted".to_owned()).into();
+        }
+        Failed::Session(SessionError::new(format!(
             "cannot start `{}`: {}",
             program.display(),
             exit::reason(error)
-        ))
+        )))
     }
 }
 

@@ -18,6 +18,10 @@ pub trait Witness: Send + Sync {
     fn denied(&self, denial: Denial);
     /// Refusals are not seen, and why.
     fn blind(&self, why: &str);
+    /// Also what programs try in passing and do without.
+    fn hears_noise(&self) -> bool {
+        false
+    }
 }
 
 /// How long the command waits for the log to be read.
@@ -252,7 +256,13 @@ impl Collector {
     }
 
     fn take(&self, denial: Denial) {
-        if log::is_noise(&denial) || !(denial.tagged || of_this_group(denial.pid)) {
+        if !(denial.tagged || of_this_group(denial.pid)) {
+            return;
+        }
+        if log::is_noise(&denial) {
+            if self.witness.hears_noise() {
+                self.witness.denied(denial);
+            }
             return;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

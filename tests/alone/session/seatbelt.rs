@@ -15,7 +15,6 @@ use crate::Case;
 use crate::boxed;
 use crate::support::{
     Dir, boxed as run_boxed, eventually, kill, nothing_left, script, spawn_group, stderr, stdout,
-    survivors,
 };
 
 pub(crate) const CASES: &[Case] = &[
@@ -109,6 +108,7 @@ pub(crate) fn main(
         keep_fds,
         proxies: serve,
         state_dir: here.clone(),
+        scratch: None,
         equip: Box::new(move |listeners, secrets| {
             let mut env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
             if let Some(first) = listeners.first() {
@@ -138,7 +138,7 @@ pub(crate) fn main(
         }
     }
     let _ = std::fs::remove_dir_all(&here);
-    boxed::end(result)
+    boxed::end(result.map_err(Into::into))
 }
 
 fn command_line() {
