@@ -28,6 +28,17 @@ pub const LINUX: bool = cfg!(target_os = "linux");
 #[cfg(target_os = "macos")]
 #[path = "absent/family.rs"]
 mod absent_family;
+/// Test modules whose subject is Linux itself, which are built there only: `linux_tests! { mod tests; }`. rustfmt does not follow a
+/// module into a macro, so `.ci/fmt` names them to it.
+#[cfg(target_os = "linux")]
+macro_rules! linux_tests { ($($item:item)*) => { $(#[cfg(test)] $item)* }; }
+/// None of them.
+#[cfg(not(target_os = "linux"))]
+macro_rules! linux_tests {
+    ($($item:item)*) => {};
+}
+pub(crate) use linux_tests;
+
 pub mod at;
 pub mod bpf;
 pub mod counter;
