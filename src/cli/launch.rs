@@ -10,9 +10,10 @@ use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
 use super::learn::Learned;
+use super::machine::Machine;
 use super::reads::Reads;
 use super::writes::Writes;
-use super::{Fault, diagnose, enforced, render, rooms};
+use super::{Fault, diagnose, enforced, render, rooms, seatbelt};
 use nix::sys::signal::SigSet;
 
 use crate::backend::bwrap::proxy_port;
@@ -43,12 +44,13 @@ pub(super) struct Launch<'a> {
     pub(super) learned: Option<Arc<Learned>>,
     /// For the first attempt.
     pub(super) early: Cell<Option<Early>>,
+    pub(super) machine: &'a Machine,
 }
 
 /// A session that failed, and whether the sandbox stood by then.
-struct Broken {
-    error: SessionError,
-    stood: bool,
+pub(super) struct Broken {
+    pub(super) error: SessionError,
+    pub(super) stood: bool,
 }
 
 impl Launch<'_> {
@@ -89,7 +91,7 @@ impl Launch<'_> {
         if stood || known || matches!(chosen, Chosen::None(_)) {
             return Err(error.into());
         }
-        let Some(cause) = diagnose::cause(&self.ready.host.exe) else {
+        let Some(cause) = diagnose::cause(&self.ready.host.exe, self.machine) else {
             return Err(error.into());
         };
         if !on {
@@ -102,6 +104,9 @@ impl Launch<'_> {
     }
 
     fn attempt(&self, chosen: &Chosen, net: NetSetup) -> Result<Outcome, Broken> {
+        if *chosen == Chosen::Seatbelt {
+            return seatbelt::attempt(self, &self.machine.tools);
+        }
         let plan = &self.ready.plan;
         let listen = match net {
             NetSetup::PreStage | NetSetup::Inner => ports(&plan.network.forwarded_ports),
@@ -127,7 +132,7 @@ impl Launch<'_> {
             keep_fds: self.keep_fds.to_vec(),
             state_dirs: match chosen {
                 Chosen::Builtin(_) | Chosen::Bwrap(_) => plan.state_dirs.clone(),
-                Chosen::None(_) => Vec::new(),
+                Chosen::Seatbelt | Chosen::None(_) => Vec::new(),
             },
             broker: self.broker(chosen),
             on_listeners: Box::new(|doors| {
@@ -150,7 +155,7 @@ impl Launch<'_> {
     fn broker(&self, chosen: &Chosen) -> Option<BrokerSetup> {
         let plan = match chosen {
             Chosen::Builtin(_) | Chosen::Bwrap(_) => Arc::clone(self.ready.plan.broker.as_ref()?),
-            Chosen::None(_) => return None,
+            Chosen::Seatbelt | Chosen::None(_) => return None,
         };
         Some(BrokerSetup {
             plan,
@@ -200,9 +205,9 @@ impl Launch<'_> {
         })
     }
 
-    fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
+    pub(super) fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
         let words = enforced::words(&self.ready.plan, chosen, e);
-        if let Chosen::Builtin(_) | Chosen::Bwrap(_) = chosen {
+        if let Chosen::Builtin(_) | Chosen::Bwrap(_) | Chosen::Seatbelt = chosen {
             let line = format!("sandbox ON ({}, {})", chosen.backend(), e.engine);
             self.report.verbose(&line);
         }
@@ -227,7 +232,7 @@ fn next(chosen: &Chosen) -> Option<Chosen> {
     match chosen {
         Chosen::Builtin(bwrap) => bwrap.clone().map(Chosen::Bwrap),
         Chosen::Bwrap(_) => Some(chosen.clone()),
-        Chosen::None(_) => None,
+        Chosen::Seatbelt | Chosen::None(_) => None,
     }
 }
 
