@@ -152,15 +152,6 @@ impl Turn<'_> {
         }
     }
 
-    /// What makes or empties a file has to be refused before it does, where its caller can have no descriptor of it.
-    pub(super) fn may_be_given(&self, wish: &Wish) -> Result<(), Errno> {
-        if wish.flags & (libc::O_CREAT | libc::O_TRUNC) == 0 || self.caller.may_have_another()? {
-            Ok(())
-        } else {
-            Err(Errno::EMFILE)
-        }
-    }
-
     pub(super) fn named(&self, wish: &Wish) -> Result<Outcome, Stop> {
         let mut walk = self.walk().with(wish.resolve);
         let mut spot = walk.start(wish.dirfd, &wish.path)?;

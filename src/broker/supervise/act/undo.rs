@@ -2,7 +2,7 @@
 //!
 //! The kernel looks for a free descriptor before it makes anything; here the file is made first, and the caller's table may be full by then
 //! (EMFILE). What `O_EXCL` has made is the caller's alone, so it can be taken back. Where something would be emptied, or may have been there
-//! before, the table is looked at first ([`Turn::may_be_given`](super::Turn)).
+//! before, the table is looked at first ([`Turn::may_be_given`]).
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,6 +11,8 @@ use nix::errno::Errno;
 
 use super::super::memory::Fd;
 use super::super::{Broker, Stop, place};
+use super::Turn;
+use super::open::Wish;
 use crate::sys::at::{self, How};
 use crate::sys::libc;
 
@@ -34,6 +36,17 @@ impl Made {
         let dir = CString::new(dir).map_err(|_| Errno::EINVAL)?;
         let name = CStr::from_bytes_with_nul(name).map_err(|_| Errno::EINVAL)?;
         Ok((dir, name))
+    }
+}
+
+impl Turn<'_> {
+    /// What makes or empties a file has to be refused before it does, where its caller can have no descriptor of it.
+    pub(super) fn may_be_given(&self, wish: &Wish) -> Result<(), Errno> {
+        if wish.flags & (libc::O_CREAT | libc::O_TRUNC) == 0 || self.caller.may_have_another()? {
+            Ok(())
+        } else {
+            Err(Errno::EMFILE)
+        }
     }
 }
 
