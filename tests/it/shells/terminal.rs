@@ -71,7 +71,9 @@ impl<'b> Tmux<'b> {
     /// A job in the foreground, once it runs: a key that is pressed before goes to the shell.
     #[track_caller]
     fn start_job(&self) {
-        self.line("clear; sh -c 'trap \"echo go\"\"es\" CONT; echo run''ning; while :; do sleep 0.1; done'");
+        // One process: a shell that is stopped while it starts another one may never get to stop.
+        let job = r#"$SIG{CONT} = sub { print "go", "es\n" }; $| = 1; print "run", "ning\n"; sleep 1 while 1"#;
+        self.line(&format!("clear; perl -e '{job}'"));
         self.shows("running");
     }
 
