@@ -3,7 +3,7 @@
 use crate::backend::InnerPlan;
 use crate::host::HostFacts;
 use crate::plan::{NetworkPlan, Plan, RuleBook};
-use crate::policy::egress::EgressPolicy;
+use crate::policy::egress::{Catchment, EgressPolicy};
 use crate::policy::{Mode, NetworkMode, Policy, View};
 
 pub(super) fn policy() -> Policy {
@@ -24,7 +24,7 @@ pub(super) fn plan() -> Plan {
             mode: NetworkMode::Off,
             egress: EgressPolicy::new(&policy().net),
             forwarded_ports: Vec::new(),
-            transparent_ports: Vec::new(),
+            catch: Catchment::default(),
             hint_file: None,
         },
         env: Vec::new(),
@@ -74,6 +74,7 @@ pub(super) fn host() -> HostFacts {
         home_real: "/home/me".into(),
         cwd: "/w".into(),
         cwd_real: "/w".into(),
+        hostname: "box".into(),
         env: Vec::new(),
         exe: "/usr/bin/ccbox".into(),
         state_dir: "/home/me/.local/state/ccbox".into(),

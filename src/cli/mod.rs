@@ -2,6 +2,7 @@
 
 pub mod args;
 mod caches;
+mod catch;
 mod check;
 mod child_env;
 mod connect;

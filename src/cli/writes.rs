@@ -16,6 +16,7 @@ use crate::plan::{self, Plan, place};
 use crate::policy::path::{ListKind, PathEntry};
 use crate::policy::pattern::PathPattern;
 use crate::policy::{Layer, Origin};
+use crate::proxy::catch::Book;
 use crate::report::{Reporter, Sink as _, Verbosity, Violation};
 
 /// Names that programs try where they may not write, and do without.
@@ -29,6 +30,8 @@ pub(super) struct Writes {
     report: Arc<Reporter>,
     noise: OnceLock<Vec<PathPattern>>,
     questions: Questions,
+    /// Of caught connections, where they are.
+    names: Option<Book>,
 }
 
 impl Writes {
@@ -39,7 +42,13 @@ impl Writes {
             report: Arc::clone(report),
             noise: OnceLock::new(),
             questions: Questions::default(),
+            names: None,
         }
+    }
+
+    /// Connections without a proxy are caught, and the addresses of names are in this book.
+    pub(super) fn with_names(self, names: Option<Book>) -> Self {
+        Self { names, ..self }
     }
 
     fn violation(&self, denial: Denial) -> Violation {
@@ -170,7 +179,8 @@ impl Sink for Writes {
     }
 
     fn unreached(&self, unreached: Unreached) {
-        let violation = connects::violation(&self.plan.network.egress, &unreached);
+        let names = self.names.as_ref();
+        let violation = connects::violation(&self.plan.network, names, &unreached);
         if unreached.asks {
             self.questions.tell(&self.report, violation);
         } else {

@@ -93,7 +93,7 @@ pub(crate) fn dispatch() -> Policy {
             denied: Vec::new(),
             all_proxy: AllProxy::Http,
             allow_local_binding: false,
-            transparent_ports: Vec::new(),
+            transparent_ports: None,
             off_by: None,
             managed_only: None,
             hint_file: None,
@@ -145,6 +145,7 @@ pub(crate) fn facts() -> HostFacts {
         home_real: PathBuf::from("/home/me"),
         cwd: PathBuf::from("/home/me/proj"),
         cwd_real: PathBuf::from("/home/me/proj"),
+        hostname: "box".into(),
         env: vars(&[
             ("PATH", "/usr/bin:/bin"),
             ("HOME", "/home/me"),

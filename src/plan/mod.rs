@@ -49,7 +49,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::broker::plan::BrokerPlan;
-use crate::policy::egress::EgressPolicy;
+use crate::policy::egress::{Catchment, EgressPolicy};
 use crate::policy::{Mode, NetworkMode, Origin, View};
 
 pub use caches::CacheUse;
@@ -226,8 +226,8 @@ pub struct NetworkPlan {
     pub egress: EgressPolicy,
     /// Loopback host ports forwarded into the namespace (semantics 42).
     pub forwarded_ports: Vec<u16>,
-    /// Ports on which connections without a proxy are caught; empty is off.
-    pub transparent_ports: Vec<u16>,
+    /// Which connections without a proxy are caught.
+    pub catch: Catchment,
     /// Where the hint of a refusal points.
     pub hint_file: Option<PathBuf>,
 }

@@ -21,7 +21,7 @@ use super::{
 use crate::broker::plan::BrokerPlan;
 use crate::host::fs_view::Kind;
 use crate::host::{FsView, HostFacts};
-use crate::policy::egress::EgressPolicy;
+use crate::policy::egress::{Catchment, EgressPolicy};
 use crate::policy::environment::{self, Scrubbed};
 use crate::policy::{NetworkMode, Policy};
 
@@ -76,17 +76,9 @@ pub(super) fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
         mode: policy.net.mode,
         egress,
         forwarded_ports,
-        transparent_ports: transparent_ports(policy).to_vec(),
+        catch: Catchment::of(&policy.net),
         hint_file: policy.net.hint_file.clone(),
     })
-}
-
-/// An open network is not the sandbox' own: nothing is caught there.
-pub(super) fn transparent_ports(policy: &Policy) -> &[u16] {
-    match policy.net.mode {
-        NetworkMode::Open => &[],
-        NetworkMode::Filtered | NetworkMode::Off => &policy.net.transparent_ports,
-    }
 }
 
 /// The file part of a plan.

@@ -259,8 +259,8 @@ pub struct NetworkPolicy {
     pub all_proxy: AllProxy,
     /// `allow_local_binding` (macOS only).
     pub allow_local_binding: bool,
-    /// Ports on which connections without a proxy are caught; empty is off.
-    pub transparent_ports: Vec<u16>,
+    /// Ports on which connections without a proxy are caught; an empty list is off, none is those of [`egress::Catchment`].
+    pub transparent_ports: Option<Vec<u16>>,
     /// What turned the network off, where it is off.
     pub off_by: Option<Origin>,
     /// `managed.allow_managed_domains_only`, where it is set: what else allows a host has no effect.
@@ -370,7 +370,7 @@ impl Policy {
                 denied: Vec::new(),
                 all_proxy: AllProxy::Http,
                 allow_local_binding: false,
-                transparent_ports: Vec::new(),
+                transparent_ports: None,
                 off_by: None,
                 managed_only: None,
                 hint_file: None,

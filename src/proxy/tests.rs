@@ -97,7 +97,7 @@ pub(super) fn network(allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
             .collect(),
         all_proxy: AllProxy::Http,
         allow_local_binding: false,
-        transparent_ports: Vec::new(),
+        transparent_ports: None,
         off_by: None,
         managed_only: None,
         hint_file: None,
@@ -192,6 +192,10 @@ impl Fixture {
                 format!("{}: {} | {hint}", v.target, v.rule)
             })
             .collect()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.sink.warnings.lock().unwrap().clone()
     }
 
     fn asked(&self) -> Vec<String> {

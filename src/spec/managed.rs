@@ -86,7 +86,9 @@ pub(super) fn apply(keys: Keys, policy: &mut Policy) {
         said,
     );
     set(&mut net.all_proxy, keys.net.all_proxy);
-    set(&mut net.transparent_ports, keys.net.transparent_ports);
+    if let Some(ports) = keys.net.transparent_ports {
+        net.transparent_ports = Some(ports.value);
+    }
     set(&mut policy.upstream, keys.net.upstream);
     net.allowed.extend(keys.net.allowed);
     net.denied.extend(keys.net.denied);

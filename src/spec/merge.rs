@@ -124,7 +124,9 @@ fn apply(keys: Keys, to: &mut Policy, said: &mut Said, macos: bool) {
     }
     set(&mut net.baseline, keys.net.baseline);
     set(&mut net.all_proxy, keys.net.all_proxy);
-    set(&mut net.transparent_ports, keys.net.transparent_ports);
+    if let Some(ports) = keys.net.transparent_ports {
+        net.transparent_ports = Some(ports.value);
+    }
     set(&mut net.allow_local_binding, keys.net.allow_local_binding);
     net.allowed.extend(keys.net.allowed);
     net.denied.extend(keys.net.denied);

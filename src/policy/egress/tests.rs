@@ -20,7 +20,7 @@ fn origin(layer: Layer, line: u32) -> Origin {
     }
 }
 
-fn net(mode: NetworkMode, allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
+pub(super) fn net(mode: NetworkMode, allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
     let mut line = 0;
     let mut next = || {
         line += 1;
@@ -52,7 +52,7 @@ fn net(mode: NetworkMode, allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
             .collect(),
         all_proxy: AllProxy::Http,
         allow_local_binding: false,
-        transparent_ports: Vec::new(),
+        transparent_ports: None,
         off_by: None,
         managed_only: None,
         hint_file: None,

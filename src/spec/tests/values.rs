@@ -59,7 +59,7 @@ mode = "filtered"
 all_proxy = "socks"
 access_log = ""
 upstream_proxy = "none"
-transparent_ports = [22, 80, 443]
+transparent_ports = [22, 80, 443, 5432, 80]
 
 [credentials]
 allow_plaintext_inject = false
@@ -134,7 +134,7 @@ tmp = "64M"
         .collect();
     assert_eq!(allowed, [("*.example.com", false), ("10.0.0.1:8080", true)]);
     assert_eq!(p.net.denied.len(), 1);
-    assert_eq!(p.net.transparent_ports, [22, 80, 443]);
+    assert_eq!(p.net.transparent_ports, Some(vec![22, 80, 443, 5432]));
     assert!(!p.net.baseline && p.net.allow_local_binding);
     assert_eq!(
         (p.net.mode, p.net.all_proxy, p.upstream),

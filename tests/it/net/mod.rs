@@ -8,6 +8,7 @@
 )]
 
 mod allow;
+mod bare;
 mod caught;
 mod connector;
 mod isolation;
