@@ -8,6 +8,10 @@ check:
     cargo fmt --check
     cargo clippy --locked --all-targets -- -D warnings
 
+# What the compiler and the linters say of the code for macOS, on Linux.
+check-darwin:
+    .ci/darwin
+
 # All tests, as root and as an ordinary user where possible; FILTER is a part of a test's name.
 test *FILTER:
     tests/run {{ FILTER }}
@@ -22,7 +26,7 @@ bless:
 
 # Start-up, throughput, latency and memory against the budgets (as root; `--guard` allows twice the budgets).
 bench *FLAGS:
-    cargo bench --no-fail-fast --bench startup --bench tunnel --bench memory --bench broker --bench reads -- {{ FLAGS }}
+    cargo bench --no-fail-fast --bench startup --bench tunnel --bench load --bench memory --bench broker --bench reads -- {{ FLAGS }}
 
 # The long tier: races, storms of kills, load.
 soak *FILTER:

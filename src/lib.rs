@@ -22,6 +22,9 @@ pub mod backend;
 pub mod broker;
 pub mod cli;
 pub mod exit;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod host;
 pub mod plan;
 pub mod policy;

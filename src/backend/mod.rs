@@ -133,6 +133,8 @@ pub struct InnerPlan {
     pub read_floor: ReadFloor,
     /// With a floor: opens for reading are asked of the broker as well.
     pub trap_reads: bool,
+    /// With a floor: Unix sockets may be made, and the broker is asked where they are bound and connected.
+    pub trap_sockets: bool,
 }
 
 /// The Landlock floor below the broker: what the command may do by itself, as guest paths (linux-engine.md §1).

@@ -39,6 +39,7 @@ pub fn direct(argv: Vec<OsString>, env: Vec<(OsString, OsString)>, cwd: PathBuf)
             floor: None,
             read_floor: crate::plan::ReadFloor::default(),
             trap_reads: false,
+            trap_sockets: false,
         },
         premounts: Vec::new(),
     }

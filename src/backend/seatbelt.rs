@@ -13,7 +13,7 @@ mod tests;
 use std::path::PathBuf;
 
 use crate::plan::seatbelt::{Point, SeatbeltRules};
-use text::{Writer, all, filters, literals, quoted};
+use text::{Writer, all, literals, quoted};
 
 /// What a run adds to the rules.
 #[derive(Debug, Clone)]
@@ -22,6 +22,8 @@ pub struct RunFacts {
     pub tag: String,
     /// Port of the proxies on loopback.
     pub proxy_port: u16,
+    /// The terminals that the command is given, by name.
+    pub terminals: Vec<PathBuf>,
 }
 
 /// Why a path cannot stand in a profile.
@@ -49,8 +51,8 @@ pub fn render(rules: &SeatbeltRules, run: &RunFacts) -> Result<String, ProfileEr
     let mut w = Writer::new(&run.tag);
     doors(rules, &mut w)?;
     if !rules.fs_disabled {
-        reads(rules, &mut w)?;
-        writes(rules, &mut w)?;
+        reads(rules, &run.terminals, &mut w)?;
+        writes(rules, &run.terminals, &mut w)?;
         lifted(rules, &mut w)?;
         never(rules, &mut w)?;
         pins(rules, &mut w)?;
@@ -74,30 +76,61 @@ fn doors(rules: &SeatbeltRules, w: &mut Writer) -> Result<(), ProfileError> {
         w.reset("appleevent-send lsopen job-creation");
         w.deny("mach-lookup", &services(&doors::LAUNCH)?);
     }
-    w.deny("mach-lookup", &services(&doors::KEYCHAIN)?);
-    w.reset("user-preference-write");
+    if !rules.keychain {
+        w.deny("mach-lookup", &services(&doors::KEYCHAIN)?);
+    }
+    w.deny("mach-lookup", &services(&doors::OTHERS)?);
+    w.reset("user-preference-write hid-control");
     w.deny("file-ioctl", &["(ioctl-command TIOCSTI)".to_owned()]);
+    // Mounted over a name, other files take the place of those the rules are about; a catalog search tells hidden names.
+    w.reset("file-mount file-search");
+    // The environment of other processes is among what is told about them.
+    w.deny(OTHER_PROCESSES, &["(target others)".to_owned()]);
+    w.allow(OTHER_PROCESSES, &["(target same-sandbox)".to_owned()]);
     w.reset("signal");
     w.allow("signal", &["(target same-sandbox)".to_owned()]);
     Ok(())
 }
 
-fn reads(rules: &SeatbeltRules, w: &mut Writer) -> Result<(), ProfileError> {
+/// To look at a process, and to take it over.
+const OTHER_PROCESSES: &str = "process-info* mach-priv-task-port";
+
+fn reads(rules: &SeatbeltRules, own: &[PathBuf], w: &mut Writer) -> Result<(), ProfileError> {
     w.section("2. reads");
     points("file-read*", &rules.read, w)?;
     w.allow("file-read*", &literals(&rules.ways)?);
+    w.deny("file-read*", &all(&rules.hidden)?);
+    w.deny("file-read*", &expressions(&doors::FOREIGN_DEVICES)?);
+    let mut open = expressions(&[doors::HERE_DOCUMENTS])?;
+    open.extend(terminals(own)?);
+    w.allow("file-read*", &open);
     Ok(())
 }
 
-fn writes(rules: &SeatbeltRules, w: &mut Writer) -> Result<(), ProfileError> {
+/// Where somebody sits, and those the command makes.
+fn terminals(own: &[PathBuf]) -> Result<Vec<String>, ProfileError> {
+    let mut out = literals(own)?;
+    out.push(doors::OWN_TERMINAL.to_owned());
+    Ok(out)
+}
+
+/// Links, FIFOs and device nodes have operations of their own. Of a link the kernel looks at the file that gets another name: what
+/// cannot be written gets none where it could.
+const WRITE: &str = "file-write* file-link file-mknod";
+
+fn writes(rules: &SeatbeltRules, own: &[PathBuf], w: &mut Writer) -> Result<(), ProfileError> {
     w.section("3. writes: nothing, then the grants by depth");
-    w.reset("file-write*");
+    w.reset(WRITE);
     let mut devices = literals(&doors::DEVICES.map(PathBuf::from))?;
-    for e in doors::DEVICE_EXPRESSIONS {
-        devices.push(format!("(regex {})", quoted(e)?));
-    }
+    devices.extend(expressions(&doors::DEVICE_EXPRESSIONS)?);
+    devices.extend(terminals(own)?);
     w.allow("file-write*", &devices);
-    points("file-write*", &rules.write, w)
+    points(WRITE, &rules.write, w)
+}
+
+fn expressions(list: &[&str]) -> Result<Vec<String>, ProfileError> {
+    let one = |e: &&str| Ok(format!("(regex {})", quoted(e)?));
+    list.iter().map(one).collect()
 }
 
 /// Points in their order, those of one answer that follow each other in one rule.
@@ -119,47 +152,57 @@ fn lifted(rules: &SeatbeltRules, w: &mut Writer) -> Result<(), ProfileError> {
         return Ok(());
     }
     w.section("4. names of the profile");
-    w.deny("file-write*", &all(&rules.soft)?);
+    w.deny(WRITE, &all(&rules.soft)?);
     if rules.lifts.is_empty() {
         return Ok(());
     }
     let lifts = all(&rules.lifts)?.join(" ");
-    for point in &rules.write {
-        for filter in filters(&point.at)? {
-            let both = [format!("(require-all {filter} (require-any {lifts}))")];
-            if point.allowed {
-                w.allow("file-write*", &both);
-            } else {
-                w.deny("file-write*", &both);
-            }
+    // Before the first permission everything is refused as it is.
+    let from_first = rules.write.iter().skip_while(|p| !p.allowed);
+    let from_first: Vec<&Point> = from_first.collect();
+    for run in from_first.chunk_by(|a, b| a.allowed == b.allowed) {
+        let places = all(run.iter().map(|p| &p.at))?.join("\n    ");
+        let both = [format!(
+            "(require-all\n    (require-any {places})\n    (require-any {lifts}))"
+        )];
+        if run.first().is_some_and(|p| p.allowed) {
+            w.allow(WRITE, &both);
+        } else {
+            w.deny(WRITE, &both);
         }
     }
     Ok(())
 }
 
 /// A second name is refused as well, whichever end the kernel looks at.
-const NEVER: &str = "file-write* file-write-unlink file-link file-clone";
+const NEVER: &str = "file-write* file-write-unlink file-link file-clone file-mknod";
 
 fn never(rules: &SeatbeltRules, w: &mut Writer) -> Result<(), ProfileError> {
     w.section("5. what is never written");
-    // What is hidden gets no second name either.
-    points("file-link file-clone", &rules.read, w)?;
+    // A clone is a copy under another name: of what is hidden there is none.
+    points("file-clone", &rules.read, w)?;
+    w.deny("file-clone", &all(&rules.hidden)?);
     w.deny(NEVER, &all(&rules.never)?);
     Ok(())
 }
 
 fn pins(rules: &SeatbeltRules, w: &mut Writer) -> Result<(), ProfileError> {
     w.section("6. what is neither moved nor made");
-    w.deny("file-write-unlink", &literals(&rules.pins)?);
-    w.deny("file-write-create", &literals(&rules.unmade)?);
+    let both = rules.pins.intersection(&rules.unmade);
+    w.deny("file-write-unlink file-write-create", &literals(both)?);
+    let kept = rules.pins.difference(&rules.unmade);
+    w.deny("file-write-unlink", &literals(kept)?);
+    let made = rules.unmade.difference(&rules.pins);
+    w.deny("file-write-create", &literals(made)?);
     Ok(())
 }
 
 fn programs(rules: &SeatbeltRules, w: &mut Writer) -> Result<(), ProfileError> {
     w.section("7. programs");
     points("process-exec*", &rules.exec, w)?;
-    w.allow("process-exec*", &all(&rules.exec_open)?);
+    w.deny("process-exec*", &all(&rules.hidden)?);
     let mut dangerous = literals(&doors::DANGEROUS.map(PathBuf::from))?;
+    dangerous.extend(expressions(&[doors::DANGEROUS_FAMILY])?);
     if !rules.apple_events {
         dangerous.extend(literals(&doors::SCRIPTING.map(PathBuf::from))?);
     }
@@ -169,9 +212,23 @@ fn programs(rules: &SeatbeltRules, w: &mut Writer) -> Result<(), ProfileError> {
 
 fn network(rules: &SeatbeltRules, proxy: u16, w: &mut Writer) -> Result<(), ProfileError> {
     if !rules.filtered {
+        w.section("8. network: open, but for sockets of the file system");
+        // A filter by path matches those and no others.
+        w.deny("network-outbound", &["(subpath \"/\")".to_owned()]);
+        let resolver = [format!("(literal {})", quoted(doors::RESOLVER)?)];
+        w.allow("network-outbound", if rules.dns { &resolver } else { &[] });
         return Ok(());
     }
     w.section("8. network: the proxies, and what the allow list names on loopback");
+    let mut fetch = services(&doors::FETCH)?;
+    fetch.push(format!(
+        "(xpc-service-name {})",
+        quoted(doors::FETCH_BUNDLED)?
+    ));
+    if !rules.dns {
+        fetch.extend(services(&[doors::RESOLVER_SERVICE])?);
+    }
+    w.deny("mach-lookup", &fetch);
     w.reset("network*");
     let mut out: Vec<String> = std::iter::once(&proxy)
         .chain(&rules.ports)
@@ -185,6 +242,10 @@ fn network(rules: &SeatbeltRules, proxy: u16, w: &mut Writer) -> Result<(), Prof
         let local = ["(local ip \"*:*\")".to_owned()];
         w.allow("network-bind network-inbound", &local);
     }
+    out.extend(all(&rules.sockets)?);
     w.allow("network-outbound", &out);
+    if !rules.sockets.is_empty() {
+        w.deny("network-outbound", &literals(&rules.closed_sockets)?);
+    }
     Ok(())
 }

@@ -1,19 +1,21 @@
 //! Which system calls trap to the broker: a table, read by the filter compiler and by the supervisor's dispatch.
 //!
-//! A call is here for one of five reasons, and in no other is a program slowed down:
+//! A call is here for one of six reasons, and in no other is a program slowed down:
 //!
 //! * it makes, removes, moves or opens for writing something that has a name, so the broker does it instead;
 //! * it changes the mode of an existing object, which Landlock does not govern: also as an access control list, which is an extended
 //!   attribute;
 //! * it changes what later paths and modes mean (working directory, umask), so the supervisor must hear of it;
 //! * it fails where another process still holds a file open for writing, so the supervisor first lets go of what it handed out;
-//! * it names somebody to talk to, who cannot be reached from inside: that is told, and nothing decided ([`Trap::is_network`]).
+//! * it names somebody to talk to, who cannot be reached from inside: that is told, and nothing decided ([`Trap::is_network`]);
+//! * it changes owner or times of something by its path, which read-only mounts refuse: told as well, and nothing decided. By a descriptor
+//!   it does not trap: tar and `cp -a` do that for every file.
 //!
-//! Where names decide what may be read ([`READS`]), every open traps that gives more than a place.
+//! Where names decide what may be read ([`READS`]), every open traps that gives more than a place. Where paths decide about Unix sockets
+//! ([`SOCKETS`]), whatever binds or connects a socket does.
 //!
 //! What is not here and need not be: reads of what is open, `stat`, `ftruncate`, `fallocate`, `write` (the descriptor was opened through the
-//! broker), `bind` (Unix sockets are refused by number until they are decided by path), ownership and times (read-only mounts hold those
-//! of protected files that exist).
+//! broker).
 //!
 //! The filter is transport only. A call it misses ends in the Landlock floor, so a trap may be answered with "continue" where the
 //! floor decides the same, and **never** where it does not: truncation and modes are not the floor's (ADR 4), and openat2(2) has
@@ -22,6 +24,7 @@
 //! Numbers are from arch/x86/entry/syscalls/syscall_64.tbl and scripts/syscall.tbl (asm-generic) of Linux 6.18. Constants are
 //! spelled out because the tables of both architectures are built on every host.
 
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests;
 
@@ -60,6 +63,13 @@ pub enum Call {
     Lremovexattr,
     Fremovexattr,
     Removexattrat,
+    Chown,
+    Lchown,
+    Fchownat,
+    Utime,
+    Utimes,
+    Futimesat,
+    Utimensat,
     Umask,
     Chdir,
     Fchdir,
@@ -71,6 +81,7 @@ pub enum Call {
     Fcntl,
     Connect,
     Sendto,
+    Bind,
 }
 
 /// A condition on the low 32 bits of one argument.
@@ -157,6 +168,7 @@ impl Call {
         let number = u32::try_from(number).ok()?;
         TRAPS
             .iter()
+            .chain(SOCKETS)
             .find(|trap| trap.native() == Some(number))
             .map(|trap| trap.call)
     }
@@ -166,6 +178,7 @@ impl Call {
     pub fn name(self) -> &'static str {
         TRAPS
             .iter()
+            .chain(SOCKETS)
             .find(|trap| trap.call == self)
             .map_or("", |trap| trap.name)
     }
@@ -190,6 +203,12 @@ const CLONE_THREAD: u32 = 0x0001_0000;
 const FOR_WRITING: u32 = O_ACCMODE | O_CREAT | O_TRUNC;
 
 const ALWAYS: &[When] = &[];
+
+/// A pointer that is not NULL, as far as its lower half tells.
+const NAMES: &[When] = &[When::AnyBit {
+    arg: 1,
+    bits: u32::MAX,
+}];
 
 /// Processes that share a working directory and umask, and threads that do not: caches are kept per process.
 const SPLITS_FS: &[When] = &[
@@ -287,6 +306,14 @@ pub const TRAPS: &[Trap] = &[
     both(Call::Lremovexattr, "lremovexattr", 198, 15, ALWAYS),
     both(Call::Fremovexattr, "fremovexattr", 199, 16, ALWAYS),
     both(Call::Removexattrat, "removexattrat", 466, 466, ALWAYS),
+    // Owner and times, where a path is given: without one it is the descriptor's (futimesat(2), utimensat(2)).
+    only_x86_64(Call::Chown, "chown", 92, ALWAYS),
+    only_x86_64(Call::Lchown, "lchown", 94, ALWAYS),
+    both(Call::Fchownat, "fchownat", 260, 54, ALWAYS),
+    only_x86_64(Call::Utime, "utime", 132, ALWAYS),
+    only_x86_64(Call::Utimes, "utimes", 235, ALWAYS),
+    only_x86_64(Call::Futimesat, "futimesat", 261, NAMES),
+    both(Call::Utimensat, "utimensat", 280, 88, NAMES),
     // What later calls mean.
     both(Call::Umask, "umask", 95, 166, ALWAYS),
     both(Call::Chdir, "chdir", 80, 49, ALWAYS),
@@ -375,4 +402,10 @@ pub const READS: &[Trap] = &[
             value: 0,
         }],
     ),
+];
+
+/// Further rows where Unix sockets are decided by path. connect(2) traps there with the host's network, too: nothing is left to the kernel.
+pub const SOCKETS: &[Trap] = &[
+    both(Call::Bind, "bind", 49, 200, ALWAYS),
+    both(Call::Connect, "connect", 42, 203, ALWAYS),
 ];

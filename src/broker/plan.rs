@@ -31,11 +31,37 @@ pub struct BrokerPlan {
     pub exceptions: Vec<Arc<dyn Matcher>>,
     /// The git preset; without it only what is mandatory in git directories is held.
     pub git: bool,
-    /// Directory of ccbox's state, on the host, where all runs of the user share one lock: with it, two runs in one tree cannot move
-    /// directories between each other's check and act. `None` where no state can be kept.
+    /// Directory on the host where all runs of the user share one lock: with it, two runs in one tree cannot move directories between each
+    /// other's check and act. `None` where there is no place for it.
     pub lock_dir: Option<PathBuf>,
     /// What names may not be read; `None` where opens for reading are nobody's affair.
     pub reads: Option<ReadPlan>,
+    /// Which sockets of others may be connected to; `None` where Unix sockets are refused by number.
+    pub sockets: Option<SocketPlan>,
+}
+
+/// Unix sockets by path. What the command binds itself it may always connect to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SocketPlan {
+    /// Sockets of others that are open.
+    pub granted: Vec<SocketGrant>,
+    /// Every socket that is shown is open.
+    pub all: bool,
+    /// Host paths of sockets that no grant opens.
+    pub closed: Vec<PathBuf>,
+    /// The network is the sandbox' own.
+    pub own_network: bool,
+    /// Directories inside that nobody else has: whatever is bound there is the command's own.
+    pub private: Vec<PathBuf>,
+}
+
+/// A socket, or a directory of them, that is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SocketGrant {
+    /// Link-free path on the host, and inside.
+    pub path: PathBuf,
+    /// Everything below it.
+    pub directory: bool,
 }
 
 /// A covered tree.

@@ -25,6 +25,8 @@ pub struct ReadPlan {
     pub watched: bool,
     /// What stands inside: a path there, and the host's path of it. `None` is the sandbox's own.
     pub places: Vec<(PathBuf, Option<PathBuf>)>,
+    /// Directories inside whose entries the read floor grants one by one: what comes later has no grant, and the kernel refuses it.
+    pub floor: Vec<PathBuf>,
     /// Paths of the host that patterns do not speak of, and what lies below: certificates that every view shows (D16).
     pub shown: Vec<PathBuf>,
     /// Some file system reads names as Windows does.
@@ -45,15 +47,55 @@ pub struct ReadRule {
 /// What a rule names.
 #[derive(Debug, Clone)]
 pub enum Hidden {
-    /// An absolute path of the host and what lies below, but for the `open` paths and what lies below those.
-    Path {
-        /// The path.
-        path: PathBuf,
-        /// Paths below it.
-        open: Vec<PathBuf>,
-    },
+    /// A path of the host.
+    Path(HiddenPath),
     /// A pattern of `deny_read`.
     Pattern(Arc<dyn Matcher>),
+}
+
+/// An absolute path of the host and what lies below, but for the `open` paths and what lies below those.
+#[derive(Debug, Clone)]
+pub struct HiddenPath {
+    /// As both kinds of file systems read it, folded once: every open is compared with it.
+    unix: Vec<Vec<u8>>,
+    windows: Vec<Vec<u8>>,
+    open: Vec<Open>,
+}
+
+/// A path of the host below a hidden one that an entry opens.
+#[derive(Debug, Clone)]
+pub struct Open {
+    /// The path.
+    pub host: PathBuf,
+    /// Where it is shown, if at another path inside; then it is open there only.
+    pub inside: Option<PathBuf>,
+}
+
+impl Open {
+    fn leads_to(&self, inside: &Path, host: &Path) -> bool {
+        host.starts_with(&self.host) && self.inside.as_ref().is_none_or(|at| inside.starts_with(at))
+    }
+}
+
+impl HiddenPath {
+    /// `open` are paths below it.
+    #[must_use]
+    pub fn new(path: &Path, open: Vec<Open>) -> Self {
+        let raw = components(path);
+        let read = |rules| raw.iter().map(|c| fold(c, rules).into_owned()).collect();
+        Self {
+            unix: read(NameRules::Unix),
+            windows: read(NameRules::Windows),
+            open,
+        }
+    }
+
+    fn read_by(&self, rules: NameRules) -> &[Vec<u8>] {
+        match rules {
+            NameRules::Unix => &self.unix,
+            NameRules::Windows => &self.windows,
+        }
+    }
 }
 
 impl ReadPlan {
@@ -77,11 +119,13 @@ impl ReadPlan {
     /// The first rule that keeps the object at an absolute path inside from being read.
     #[must_use]
     pub fn denies(&self, inside: &[u8]) -> Option<usize> {
-        let host = self.host(Path::new(OsStr::from_bytes(inside)))?;
+        let inside = Path::new(OsStr::from_bytes(inside));
+        let host = self.host(inside)?;
         let shown = self.shown.iter().any(|s| host.starts_with(s));
         self.spelled(&host, |path, rules| {
             self.rules.iter().position(|rule| {
-                !(shown && rule.names.is_pattern()) && rule.names.covers(path, &host, rules)
+                !(shown && rule.names.is_pattern())
+                    && rule.names.covers(path, (inside, &host), rules)
             })
         })
     }
@@ -130,17 +174,17 @@ impl Hidden {
     pub fn is_pattern(&self) -> bool {
         match self {
             Self::Pattern(_) => true,
-            Self::Path { .. } => false,
+            Self::Path(_) => false,
         }
     }
 
-    fn covers(&self, folded: &[&[u8]], host: &Path, rules: NameRules) -> bool {
+    fn covers(&self, folded: &[&[u8]], (inside, host): (&Path, &Path), rules: NameRules) -> bool {
         match self {
-            Self::Path { path, open } => {
-                let path = components(path);
+            Self::Path(hidden) => {
+                let path = hidden.read_by(rules);
                 path.len() <= folded.len()
-                    && path.iter().zip(folded).all(|(a, b)| *fold(a, rules) == **b)
-                    && !open.iter().any(|o| host.starts_with(o))
+                    && path.iter().zip(folded).all(|(a, b)| a == b)
+                    && !hidden.open.iter().any(|o| o.leads_to(inside, host))
             }
             Self::Pattern(matcher) => (1..=folded.len())
                 .any(|depth| folded.get(..depth).is_some_and(|head| matcher.names(head))),
@@ -149,10 +193,9 @@ impl Hidden {
 
     fn leads_through(&self, folded: &[&[u8]], top: usize, rules: NameRules) -> bool {
         match self {
-            Self::Path { path, .. } => {
-                let path = components(path);
-                path.len() > folded.len()
-                    && path.iter().zip(folded).all(|(a, b)| *fold(a, rules) == **b)
+            Self::Path(hidden) => {
+                let path = hidden.read_by(rules);
+                path.len() > folded.len() && path.iter().zip(folded).all(|(a, b)| a == b)
             }
             Self::Pattern(matcher) => matcher.starts_at(folded, top),
         }
@@ -171,10 +214,14 @@ mod tests {
         let rule = |text: &&str| {
             let names = match PathEntry::parse(text, false, ListKind::DenyRead, base, home) {
                 Ok(PathEntry::Pattern(p)) => Hidden::Pattern(Arc::new(Denied::new(&p))),
-                Ok(PathEntry::Exact(path)) => Hidden::Path {
-                    open: vec![path.join("open")],
-                    path,
-                },
+                Ok(PathEntry::Exact(path)) => {
+                    let open = |name, inside| Open {
+                        host: path.join(name),
+                        inside,
+                    };
+                    let elsewhere = open("elsewhere", Some("/w/at".into()));
+                    Hidden::Path(HiddenPath::new(&path, vec![open("open", None), elsewhere]))
+                }
                 Err(e) => panic!("{text}: {e}"),
             };
             ReadRule {
@@ -196,6 +243,7 @@ mod tests {
                 ("/tmp".into(), None),
                 ("/w".into(), Some("/home/u/src".into())),
             ],
+            floor: Vec::new(),
             shown: vec!["/etc/certs".into()],
             windows: false,
         }
@@ -248,6 +296,25 @@ mod tests {
             for path in free {
                 assert_eq!(plan.denies(path.as_bytes()), None, "{entry} {path}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_shown_at_another_path_is_open_there_only() {
+        let mut plan = plan(&["/h"]);
+        plan.places = [("/w/at", "/h/elsewhere"), ("/w/own", "/h"), ("/h", "/h")]
+            .map(|(at, host)| (at.into(), Some(host.into())))
+            .to_vec();
+        for (inside, open) in [
+            ("/w/at", true),
+            ("/w/at/x", true),
+            ("/w/own/elsewhere/x", false),
+            ("/h/elsewhere/x", false),
+            ("/h/open/x", true),
+            ("/w/own/open", true),
+            ("/h/x", false),
+        ] {
+            assert_eq!(plan.denies(inside.as_bytes()).is_none(), open, "{inside}");
         }
     }
 

@@ -169,7 +169,7 @@ pub struct RunArgs {
     /// process of its own.
     #[arg(long, value_name = "FILE|fd:N")]
     pub events: Option<OsString>,
-    /// Also report what cannot be read because it is not shown inside; every open for reading is watched, which makes it slower
+    /// Also report what cannot be read because it is not shown inside, or made on the host beside hidden files; every open for reading is watched, which makes it slower
     #[arg(long)]
     pub trace: bool,
     /// Print the backend's command line, shell-quoted, and run nothing; environment, filter and proxies are not part of it

@@ -73,6 +73,9 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
     if reads.is_some_and(|r| r.watched) {
         out.push("reads-watched".to_owned());
     }
+    if plan.broker.as_ref().is_some_and(|b| b.sockets.is_some()) {
+        out.push("unix=by-path".to_owned());
+    }
     if !plan.read_floor.closed.is_empty() {
         out.push(match e.landlock_abi {
             0 | 1 => "read-floor=none(replaced-files-readable)".to_owned(),

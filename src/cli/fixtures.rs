@@ -4,7 +4,8 @@ use crate::backend::InnerPlan;
 use crate::host::HostFacts;
 use crate::plan::{NetworkPlan, Plan, RuleBook};
 use crate::policy::egress::{Catchment, EgressPolicy};
-use crate::policy::{Mode, NetworkMode, Policy, View};
+use crate::policy::upstream::Chain;
+use crate::policy::{Mode, NetworkMode, Policy, UserProxies, View};
 
 pub(super) fn policy() -> Policy {
     Policy::closed("dispatch")
@@ -25,7 +26,11 @@ pub(super) fn plan() -> Plan {
             egress: EgressPolicy::new(&policy().net),
             forwarded_ports: Vec::new(),
             catch: Catchment::default(),
+            user_ports: Vec::new(),
+            user_proxies: UserProxies::default(),
+            upstream: Chain::default(),
             hint_file: None,
+            access_log: None,
         },
         env: Vec::new(),
         env_scrubbed: Vec::new(),
@@ -62,6 +67,7 @@ pub(super) fn inner() -> InnerPlan {
         floor: None,
         read_floor: crate::plan::ReadFloor::default(),
         trap_reads: false,
+        trap_sockets: false,
     }
 }
 

@@ -20,6 +20,7 @@ use crate::backend::{Engine, Invocation, NetSetup};
 use crate::policy::SandboxMode;
 use crate::proxy::catch::{Book, Catch};
 use crate::proxy::{ProxyConfig, ProxySet};
+use crate::report::access::AccessLog;
 use crate::report::event::{Event, Handle, State};
 use crate::report::{Reporter, Sink, Verbosity};
 use crate::session::{
@@ -35,6 +36,8 @@ pub(super) struct Launch<'a> {
     pub(super) keep_fds: &'a [i32],
     pub(super) session_id: &'a str,
     pub(super) report: &'a Arc<Reporter>,
+    /// Where each connection is written down.
+    pub(super) access: Option<Arc<AccessLog>>,
     /// For the first attempt.
     pub(super) early: Cell<Option<Early>>,
 }
@@ -156,7 +159,8 @@ impl Launch<'_> {
             plan,
             sink: Arc::new(
                 Writes::new(&self.ready.plan, &self.ready.host.home_real, self.report)
-                    .with_names(names),
+                    .with_names(names)
+                    .logging(self.access.clone()),
             ),
         })
     }
@@ -192,12 +196,15 @@ impl Launch<'_> {
         });
         Ok(ProxyConfig {
             egress: network.egress.clone(),
+            upstream: network.upstream.clone(),
+            user_ports: network.user_ports.clone(),
             listeners,
             forwards,
             catch,
             token: None,
             hint_file: network.hint_file.clone(),
             identify: Some(doors.identify),
+            access: self.access.clone(),
         })
     }
 

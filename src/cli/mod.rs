@@ -1,5 +1,6 @@
 //! argv → one subcommand → exit code.
 
+mod access;
 pub mod args;
 mod caches;
 mod catch;

@@ -29,6 +29,7 @@ pub(super) fn profile(args: &ProfileArgs, specs: Vec<SpecSource>) -> Result<Endi
             let run = RunFacts {
                 tag: EXAMPLE_TAG.to_owned(),
                 proxy_port: PROXY_PORT,
+                terminals: Vec::new(),
             };
             answer(&seatbelt::render(&rules, &run)?)
         }

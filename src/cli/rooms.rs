@@ -20,10 +20,15 @@ use crate::spec::{self, Grant};
 /// Proxy variables for the child, and those of the caller that must not reach it.
 pub(super) fn proxy_env(ready: &Prepared) -> Changes {
     let policy = &ready.loaded.policy;
+    let own = &ready.plan.network.user_proxies;
     let chosen = |name: &OsString| policy.env.set.iter().any(|e| e.value.0 == *name);
     Changes {
         set: proxy::child_env(
             proxy_port(&ready.plan.network.forwarded_ports),
+            proxy::Instead {
+                http: own.http.as_ref().map(|p| p.value),
+                socks: own.socks.as_ref().map(|p| p.value),
+            },
             policy.net.all_proxy,
             None,
             &ready.host.exe,
@@ -52,11 +57,16 @@ pub(super) fn check_path(ready: &Prepared, kind: CheckKind, path: &Path) -> Answ
         Err(_) => ready.host.cwd.join(path),
     };
     let real = plan::real_path(&RealFs, &typed);
-    let found = match kind {
+    let mut found = match kind {
         CheckKind::Write => plan::check::write(&ready.plan, &RealFs, &real),
         CheckKind::Exec => plan::check::exec(&ready.plan, &real),
         CheckKind::Read | CheckKind::Host => plan::check::read(&ready.plan, &real),
     };
+    if found.allowed && kind != CheckKind::Write {
+        let policy = &ready.loaded.policy;
+        let hides = plan::late::hides(policy, &ready.host, &RealFs, &ready.plan, &real);
+        found = hides.unwrap_or(found);
+    }
     // The child has the caller's uid and no more rights, so what the caller cannot read needs no rule that hides it.
     if found.allowed
         && kind == CheckKind::Read

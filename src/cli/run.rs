@@ -11,7 +11,7 @@ use super::engine::{self, Chosen, Offer};
 use super::events::Events;
 use super::launch::Launch;
 use super::usage::UsageError;
-use super::{Ending, Fault, ending, enforced, late, nested, render};
+use super::{Ending, Fault, access, ending, enforced, late, nested, render};
 use crate::host::{HostFacts, RealFs};
 use crate::report::Reporter;
 use crate::report::event::{Event, State};
@@ -64,12 +64,14 @@ fn wrap(
         return super::answer(&render::command_line(&ready, &chosen));
     }
     events.settle(&ready.loaded.policy, report)?;
+    let access = access::log(&ready, &chosen, events.session_id())?;
     announce(args, &ready, &chosen, report);
     let launch = Launch {
         ready: &ready,
         keep_fds: &args.keep_fd,
         session_id: events.session_id(),
         report,
+        access,
         early: Cell::new(early),
     };
     let begun = SystemTime::now();

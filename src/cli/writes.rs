@@ -10,14 +10,18 @@ use crate::broker::decide::Rule;
 use crate::broker::git_paths;
 use crate::broker::plan::NamedRule;
 use crate::broker::reads::Hidden;
-use crate::broker::supervise::{Cause, Denial, Sink, Unreached};
+use crate::broker::supervise::{Cause, Denial, Holder, Sink, Unreached};
 use crate::host::{FsView, RealFs};
 use crate::plan::{self, Plan, place};
 use crate::policy::path::{ListKind, PathEntry};
 use crate::policy::pattern::PathPattern;
 use crate::policy::{Layer, Origin};
 use crate::proxy::catch::Book;
+use crate::report::access::{Access, AccessLog, Decision, Front};
 use crate::report::{Reporter, Sink as _, Verbosity, Violation};
+
+/// What changes an object and no directory.
+const IN_PLACE: [&str; 6] = ["write", "truncate", "chmod", "chown", "utime", "xattr"];
 
 /// Names that programs try where they may not write, and do without.
 const NOISE: &str = include_str!("../policy/data/noise.txt");
@@ -32,6 +36,7 @@ pub(super) struct Writes {
     questions: Questions,
     /// Of caught connections, where they are.
     names: Option<Book>,
+    access: Option<Arc<AccessLog>>,
 }
 
 impl Writes {
@@ -43,6 +48,20 @@ impl Writes {
             noise: OnceLock::new(),
             questions: Questions::default(),
             names: None,
+            access: None,
+        }
+    }
+
+    /// With an access log.
+    pub(super) fn logging(mut self, access: Option<Arc<AccessLog>>) -> Self {
+        self.access = access;
+        self
+    }
+
+    fn log(&self, access: &Access) {
+        let told = self.access.as_ref().and_then(|log| log.append(access));
+        if let Some(told) = told {
+            self.report.warn(&told);
         }
     }
 
@@ -108,6 +127,20 @@ impl Writes {
                 "it is not shown inside".to_owned(),
                 entry(on_host).map(|path| format!("[filesystem] allow_read = [{path}]")),
             ),
+            Cause::Beside => (
+                "made or replaced on the host during this run, beside a hidden file; readable in the next one".to_owned(),
+                None,
+            ),
+            Cause::Socket { always } => {
+                let line =
+                    entry(on_host).map(|path| format!("[network] allow_unix_sockets = [{path}]"));
+                let rule = if *always {
+                    "a socket of the host that leads everywhere, no entry opens it"
+                } else {
+                    "a socket of the host"
+                };
+                (rule.to_owned(), line.filter(|_| !always))
+            }
             Cause::Program => {
                 let line = entry(on_host).map(|path| format!("exec_grant_roots = [{path}]"));
                 (plan::check::exec(&self.plan, &denial.path).rule, line)
@@ -135,8 +168,7 @@ impl Writes {
                 if there_already && asked == "mkdir" {
                     return Some(format!("[filesystem] allow_read = [{}]", entry(path)?));
                 }
-                let alone = matches!(asked, "write" | "truncate" | "chmod" | "metadata")
-                    || there_already && asked == "create";
+                let alone = IN_PLACE.contains(&asked) || there_already && asked == "create";
                 let there = if alone { path } else { path.parent()? };
                 if let Some(shown) = shown_by
                     && (shown.moved || shown.path.starts_with(there))
@@ -175,7 +207,28 @@ impl Sink for Writes {
         if self.report.verbosity() < Verbosity::Verbose && self.is_noise(&denial) {
             return;
         }
-        self.report.violation(self.violation(denial));
+        let connects = denial.action == "connect";
+        let violation = self.violation(denial);
+        if connects {
+            let mut access = Access::new(Front::Unix, &violation.target, Decision::Deny);
+            access.rule = Some(violation.rule.clone());
+            access.reason = Some("not-allowed");
+            access.pid = violation.pid;
+            access.process.clone_from(&violation.process);
+            self.log(&access);
+        }
+        self.report.violation(violation);
+    }
+
+    fn connected(&self, path: &Path, pid: i32, program: String) {
+        let mut access = Access::new(Front::Unix, path.to_string_lossy(), Decision::Allow);
+        access.pid = Some(pid);
+        access.process = Some(program);
+        self.log(&access);
+    }
+
+    fn wants_connections(&self) -> bool {
+        self.access.is_some()
     }
 
     fn unreached(&self, unreached: Unreached) {
@@ -186,6 +239,23 @@ impl Sink for Writes {
         } else {
             self.report.violation(violation);
         }
+    }
+
+    fn held_up(&self, by: Option<Holder>) {
+        let who = match by {
+            Some(Holder { pid, stopped: true }) => format!(
+                "process {pid} is stopped while it holds the lock that all runs of the user share (`kill -CONT {pid}` lets it go on)"
+            ),
+            Some(Holder { pid, .. }) => {
+                format!("process {pid} does not let go of the lock that all runs of the user share")
+            }
+            None => {
+                "another run does not let go of the lock that all runs of the user share".to_owned()
+            }
+        };
+        self.report.warn(&format!(
+            "{who}; until it does, changes of files fail with EIO"
+        ));
     }
 
     fn closes_programs(&self) -> bool {
@@ -218,9 +288,13 @@ fn action(asked: &str) -> &'static str {
         "create" | "mkdir" | "symlink" | "mknod" | "bind" | "rename-to" => "file-write-create",
         "link" => "file-link",
         "chmod" => "file-write-mode",
+        "chown" => "file-write-owner",
+        "utime" => "file-write-times",
+        "xattr" => "file-write-xattr",
         "write" | "truncate" => "file-write-data",
         "read" => "file-read-data",
         "exec" => "process-exec",
+        "connect" => "network-outbound",
         _ => "file-write",
     }
 }
@@ -228,7 +302,7 @@ fn action(asked: &str) -> &'static str {
 /// A pattern is not lifted by anything (semantics 5).
 fn read_hint(names: &Hidden, origin: &Origin, on_host: &Path) -> Option<String> {
     match names {
-        Hidden::Path { .. } => reads::hint(origin, on_host),
+        Hidden::Path(_) => reads::hint(origin, on_host),
         Hidden::Pattern(_) => removal("", origin),
     }
 }

@@ -13,10 +13,17 @@ pub(super) fn limit(fs: &dyn FsView) -> u64 {
     cgroup_limit(fs).map_or(ram, |c| c.min(ram))
 }
 
+#[cfg(target_os = "linux")]
 fn ram() -> Option<u64> {
     use nix::unistd::{SysconfVar, sysconf};
     let read = |v| u64::try_from(sysconf(v).ok()??).ok();
     read(SysconfVar::_PHYS_PAGES)?.checked_mul(read(SysconfVar::PAGE_SIZE)?)
+}
+
+/// Bounds nothing here: there is no private /tmp in memory.
+#[cfg(not(target_os = "linux"))]
+fn ram() -> Option<u64> {
+    None
 }
 
 /// The tightest limit on the way from this process's control group to the root, version 2 or 1.

@@ -90,7 +90,8 @@ pub const BWRAP_NOTE: &str = "bubblewrap: namespace isolation, no kernel boundar
 
 /// What no engine of this version holds (R14).
 pub const GAPS: [&str; 1] = [
-    "host-replace: a hidden file that a host program replaces during the run can be read, where its directory is shown",
+    "host-replace: a file that is hidden without an entry in deny_read, and that a host program replaces during the run, can be read where \
+     the command can write to its directory",
 ];
 /// What is not held where the creation broker cannot work.
 pub const GAPS_OF_MOUNTS: [&str; 2] = [

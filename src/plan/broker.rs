@@ -12,13 +12,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::caches;
 use super::context::Ctx;
 use super::mandatory::Mandatory;
 use super::paths::{below, rest, within};
+use super::reads::ByName;
 use super::rules::Rules;
 use super::tree::{Node, Tree as Shape};
-use super::{PlanError, judge, names, reads};
+use super::{PlanError, judge, names, other_runs, sockets};
 use crate::broker::fold::NameRules;
 use crate::broker::plan::{BrokerPlan, Tree};
 use crate::host::fs_view::Kind;
@@ -46,16 +46,17 @@ const FOLDING: [&str; 4] = ["hfs", "hfsplus", "apfs", "fuse.apfs"];
 /// The part of the broker; `None` where nothing of the host is writable by directory and reading is not its affair.
 pub(super) fn plan(
     ctx: Ctx<'_>,
-    rules: (&Rules, &Rules),
+    rules: (&Rules, &Rules, &ByName<'_>),
     mandatory: &Mandatory,
     shape: &Shape,
 ) -> Result<Option<BrokerPlan>, PlanError> {
+    let by_name = rules.2;
     let mut trees = trees(ctx, shape)?;
-    if trees.is_empty() && !reads::wanted(ctx) {
+    if trees.is_empty() && !by_name.traps() && !sockets::wanted(ctx) {
         return Ok(None);
     }
     // A private cache shows files of the host: what names decide about must not be given another one there.
-    if ctx.policy.fs.protect_git || reads::has_patterns(ctx) {
+    if ctx.policy.fs.protect_git || by_name.decides() {
         trees.extend(caches(shape));
         trees.sort_by(|a, b| a.guest.cmp(&b.guest));
     }
@@ -64,8 +65,9 @@ pub(super) fn plan(
         rules: names::collect(ctx, rules, mandatory, &trees),
         exceptions: names::exceptions(ctx),
         git: ctx.policy.fs.protect_git,
-        lock_dir: caches::state_can_be_kept(ctx).then(|| ctx.host.state_dir.join("runs")),
+        lock_dir: other_runs::place(ctx),
         reads: None,
+        sockets: None,
         trees,
         exempt,
         served,

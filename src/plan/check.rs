@@ -82,7 +82,7 @@ pub fn read(plan: &Plan, path: &Path) -> Answer {
     if plan.fs_disabled {
         return words(true, "filesystem.disabled");
     }
-    if let Some(answer) = by_pattern(plan, path) {
+    if let Some(answer) = by_name(plan, path) {
         return answer;
     }
     match stand(&plan.mounts, path) {
@@ -103,13 +103,13 @@ pub fn read(plan: &Plan, path: &Path) -> Answer {
     }
 }
 
-/// A pattern of `deny_read` is decided when something is opened.
-fn by_pattern(plan: &Plan, path: &Path) -> Option<Answer> {
+/// What names decide when something is opened.
+fn by_name(plan: &Plan, path: &Path) -> Option<Answer> {
     let reads = plan.broker.as_ref()?.reads.as_ref()?;
     let rule = reads
         .rules
         .get(reads.denies(path.as_os_str().as_bytes())?)?;
-    rule.names.is_pattern().then(|| Answer {
+    reads.decides.then(|| Answer {
         allowed: false,
         rule: format!("{} ({})", rule.words, place(&rule.origin)),
         origin: Some(rule.origin.clone()),
@@ -123,7 +123,7 @@ pub fn write(plan: &Plan, fs: &dyn FsView, path: &Path) -> Answer {
         return words(true, "filesystem.disabled");
     }
     match stand(&plan.mounts, path) {
-        Stand::Host { rw: true } => by_name(plan, fs, path),
+        Stand::Host { rw: true } => by_broker(plan, fs, path),
         Stand::Host { rw: false } => never(plan, path).map_or_else(|| shown(plan, path), closed),
         Stand::Cache => words(true, "private cache: the host's own files stay unchanged"),
         Stand::Private => words(true, "private directory: gone after the run"),
@@ -159,6 +159,15 @@ fn read_only(plan: &Plan, path: &Path) -> Option<Answer> {
 #[must_use]
 pub fn host_path(plan: &Plan, path: &Path) -> Option<PathBuf> {
     host_of(&plan.mounts, path)
+}
+
+/// The host's path of what a path inside shows of the host, in a private cache too.
+pub(super) fn shown_of_host(plan: &Plan, path: &Path) -> Option<PathBuf> {
+    match stand(&plan.mounts, path) {
+        Stand::Host { .. } => host_path(plan, path),
+        Stand::Cache => Some(path.to_path_buf()),
+        Stand::Private | Stand::Frame | Stand::Hidden | Stand::Kernel | Stand::Generated => None,
+    }
 }
 
 fn host_of(mounts: &[Mount], path: &Path) -> Option<PathBuf> {
@@ -266,7 +275,7 @@ pub fn elsewhere(plan: &Plan, path: &Path) -> Option<PathBuf> {
 }
 
 /// A writable piece of the host: what the broker says about the name, else the rule that makes it writable.
-fn by_name(plan: &Plan, fs: &dyn FsView, path: &Path) -> Answer {
+fn by_broker(plan: &Plan, fs: &dyn FsView, path: &Path) -> Answer {
     let granted = by_rule(plan, path, true, &[Effect::Write]);
     let mut granted = granted.unwrap_or_else(|| words(true, "writable view"));
     let broker = plan.broker.as_ref();

@@ -3,17 +3,22 @@
 use std::path::Path;
 
 use super::context::Ctx;
+use super::other_runs;
 use super::rules::{Grant, Hide, Named, Never, Strength, built_in};
+use super::sockets;
 use super::spellings::Spellings;
 use crate::policy::{Layer, Origin};
 
 /// Write-denies and read-denies of the layers and of ccbox itself.
 pub(super) fn collect(ctx: Ctx<'_>, grants: &[Grant]) -> (Vec<Never>, Vec<Hide>) {
     let mut spellings = Spellings::new(ctx, grants);
-    (nevers(ctx, &mut spellings), hides(ctx, &mut spellings))
+    (
+        nevers(ctx, grants, &mut spellings),
+        hides(ctx, &mut spellings),
+    )
 }
 
-fn nevers(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Vec<Never> {
+fn nevers(ctx: Ctx<'_>, grants: &[Grant], spellings: &mut Spellings<'_>) -> Vec<Never> {
     let fs = &ctx.policy.fs;
     let mut out = Vec::new();
     for (key, list, strength) in [
@@ -36,6 +41,7 @@ fn nevers(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Vec<Never> {
             }
         }
     }
+    out.extend(sockets::nevers(ctx, grants));
     for file in &fs.own_files {
         out.push(own(ctx, &file.value, "file of ccbox", &file.origin));
     }
@@ -47,6 +53,9 @@ fn nevers(ctx: Ctx<'_>, spellings: &mut Spellings<'_>) -> Vec<Never> {
         "configuration of ccbox",
         &origin,
     ));
+    if let Some(meeting) = other_runs::common(ctx).filter(|_| ctx.has_broker()) {
+        out.push(own(ctx, &meeting, "lock of ccbox", &origin));
+    }
     out
 }
 

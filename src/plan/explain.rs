@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Effect, Mount, Plan, place};
 use crate::broker::decide::Rule;
-use crate::broker::plan::{BrokerPlan, NamedRule, Tree};
+use crate::broker::plan::{BrokerPlan, NamedRule, SocketPlan, Tree};
 use crate::broker::reads::{ReadPlan, ReadRule};
 use crate::policy::{Mode, NetworkMode, View};
 
@@ -35,6 +35,19 @@ pub fn text(plan: &Plan) -> String {
             "loopback ports forwarded to the host, not usable inside: {}",
             ports.join(", ")
         ));
+    }
+    for (key, port) in plan.network.user_proxies.iter() {
+        line(format!(
+            "behind port {} is a proxy with rules of its own: network.{key}, {}",
+            port.value,
+            place(&port.origin)
+        ));
+    }
+    for way in plan.network.upstream.words() {
+        line(format!("upstream proxy: {way}"));
+    }
+    if !plan.network.upstream.words().is_empty() {
+        line("  their names are looked up there: private addresses behind them are that proxy's to refuse".to_owned());
     }
     if plan.fs_disabled {
         line("file rules: none (filesystem.disabled)".to_owned());
@@ -69,6 +82,9 @@ pub fn text(plan: &Plan) -> String {
         names(broker, &mut line);
         if let Some(reads) = &broker.reads {
             reading(reads, &mut line);
+        }
+        if let Some(all) = &broker.sockets {
+            sockets(all, &mut line);
         }
     }
     if !plan.caches.is_empty() {
@@ -113,6 +129,19 @@ pub fn text(plan: &Plan) -> String {
         }
     }
     out
+}
+
+/// Whom the command may talk to by path.
+fn sockets(plan: &SocketPlan, line: &mut impl FnMut(String)) {
+    line(String::new());
+    line("Unix sockets that it may connect to, beside its own:".to_owned());
+    for grant in &plan.granted {
+        let below = if grant.directory { "  (and below)" } else { "" };
+        line(format!("  {}{below}", shown(&grant.path)));
+    }
+    if plan.all {
+        line("  all that are shown".to_owned());
+    }
 }
 
 /// What is decided by name, when something is made, opened for writing, moved or removed.
@@ -168,12 +197,17 @@ fn reading(reads: &ReadPlan, line: &mut impl FnMut(String)) {
         line("every open for reading is watched, which makes it slower (--trace)".to_owned());
         return;
     }
-    line(
-        "every open for reading is decided by name, which makes it slower; never read, beside what is hidden:"
-            .to_owned(),
-    );
+    let patterns = || reads.rules.iter().filter(|r| r.names.is_pattern());
+    let more = if patterns().next().is_some() {
+        "; never read, beside what is hidden:"
+    } else {
+        ""
+    };
+    line(format!(
+        "every open for reading is decided by name, which makes it slower{more}"
+    ));
     let mut told = HashSet::new();
-    for rule in reads.rules.iter().filter(|r| r.names.is_pattern()) {
+    for rule in patterns() {
         let place = place(&rule.origin);
         if told.insert((&rule.words, place.clone())) {
             line(format!("  {}  [{place}]", one_line(&rule.words)));
@@ -204,7 +238,8 @@ pub fn value(plan: &Plan) -> Value {
         "view": view_word(plan.view),
         "mode": mode_word(plan.mode),
         "cwd": lossy(&plan.cwd),
-        "network": { "mode": network_word(plan.network.mode), "forwarded_ports": plan.network.forwarded_ports },
+        "network": { "mode": network_word(plan.network.mode), "forwarded_ports": plan.network.forwarded_ports,
+            "user_ports": plan.network.user_ports, "upstream": plan.network.upstream.words() },
         "filesystem_disabled": plan.fs_disabled,
         "mounts": plan.mounts.iter().map(mount_value).collect::<Vec<_>>(),
         "rules": plan.rules.rules.iter().map(|r| json!({

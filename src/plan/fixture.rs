@@ -9,7 +9,7 @@ use crate::host::{BrokerHost, HostFacts};
 use crate::policy::path::PathEntry;
 use crate::policy::{
     AllProxy, BackendChoice, Bind, Caches, EngineChoice, EnvPolicy, FsPolicy, Layer, Mode,
-    NetworkMode, NetworkPolicy, Origin, Policy, Ruled, SandboxMode, View,
+    NetworkMode, NetworkPolicy, Origin, Policy, Ruled, SandboxMode, UserProxies, View,
 };
 
 pub(crate) fn origin(line: u32) -> Origin {
@@ -94,6 +94,10 @@ pub(crate) fn dispatch() -> Policy {
             all_proxy: AllProxy::Http,
             allow_local_binding: false,
             transparent_ports: None,
+            user_proxies: UserProxies::default(),
+            unix_sockets: Vec::new(),
+            all_unix_sockets: None,
+            access_log: None,
             off_by: None,
             managed_only: None,
             hint_file: None,

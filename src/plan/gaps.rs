@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use super::context::Ctx;
 use super::mandatory::Mandatory;
 use super::paths::Walk;
+use super::reads::ByName;
 use super::rules::{Named, Rules, Strength, place};
 use super::tree::{Node, Tree};
-use super::{Gap, PlanError};
+use super::{Gap, PlanError, other_runs, sockets};
 use crate::broker::plan::BrokerPlan;
 use crate::host::BrokerHost;
 use crate::host::fs_view::Kind;
@@ -40,36 +41,25 @@ pub(super) fn collect(
     ctx: Ctx<'_>,
     (rules, mandatory): (&Rules, &Mandatory),
     tree: &Tree,
-    broker: Option<&BrokerPlan>,
+    (broker, by_name): (Option<&BrokerPlan>, &ByName<'_>),
     unheld: &[PathBuf],
 ) -> Missing {
     let mut out = match &ctx.host.broker {
         BrokerHost::Works => Missing {
-            gaps: other_runs(ctx, broker).into_iter().collect(),
+            gaps: other_runs::gap(ctx, broker).into_iter().collect(),
             ..Missing::default()
         },
         BrokerHost::Lacks(why) => of_mounts(ctx, rules, mandatory, tree, why),
     };
     let replaced = host_replace(ctx, rules, unheld, &out.replaceable);
     out.gaps.extend(replaced);
-    out.gaps.extend(late_secrets(ctx, rules, tree));
+    out.gaps.extend(late_secrets(ctx, rules, tree, by_name));
     out
 }
 
-/// Runs of one user wait for each other by a lock in ccbox's state.
-fn other_runs(ctx: Ctx<'_>, broker: Option<&BrokerPlan>) -> Option<Gap> {
-    (broker?.lock_dir.is_none()).then(|| Gap {
-        name: "other-runs",
-        text: format!(
-            "`{}` cannot be written, so nothing keeps another run in the same tree from moving a directory while this one decides about a path in it",
-            ctx.host.state_dir.display()
-        ),
-    })
-}
-
 /// What the child makes itself it may read (semantics 6), but the host may put a secret there too.
-fn late_secrets(ctx: Ctx<'_>, rules: &Rules, tree: &Tree) -> Option<Gap> {
-    let hides = rules.hides.iter();
+fn late_secrets(ctx: Ctx<'_>, rules: &Rules, tree: &Tree, by_name: &ByName<'_>) -> Option<Gap> {
+    let hides = rules.hides.iter().filter(|h| !by_name.holds(h));
     let absent: BTreeSet<String> = hides
         .filter(|h| h.walk.kind.is_none() && creatable(ctx, tree, &h.walk.real))
         .map(|h| format!("`{}` ({})", h.named.words, place(&h.named.origin)))
@@ -95,7 +85,7 @@ fn of_mounts(
     tree: &Tree,
     why: &str,
 ) -> Missing {
-    let mut refusal = patterns(ctx, tree, why);
+    let mut refusal = patterns(ctx, tree, why).or_else(|| sockets::refusal(ctx, why));
     let mut absent: BTreeSet<String> = BTreeSet::new();
     let mut links: BTreeSet<PathBuf> = BTreeSet::new();
     let mut files: BTreeSet<PathBuf> = BTreeSet::new();
@@ -256,7 +246,7 @@ fn patterns(ctx: Ctx<'_>, tree: &Tree, why: &str) -> Option<PlanError> {
 }
 
 /// Not a rule that ccbox brings along.
-fn is_asked_for(origin: &Origin) -> bool {
+pub(super) fn is_asked_for(origin: &Origin) -> bool {
     !matches!(origin.layer, Layer::Profile(_) | Layer::BuiltIn(_))
 }
 

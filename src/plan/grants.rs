@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use super::PlanError;
 use super::context::Ctx;
-use super::mandatory;
 use super::paths::{Walk, below};
 use super::rules::{Access, Grant, GrantKind, Named, place};
+use super::{PlanError, access_log, mandatory, other_runs, sockets};
 use crate::host::fs_view::Kind;
 use crate::policy::path::PathEntry;
 use crate::policy::{Layer, Origin, Ruled};
@@ -46,13 +45,17 @@ pub(super) fn collect(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Result<Vec<Gra
             out.push(grant);
         }
     }
+    out.extend(sockets::grants(ctx)?);
     out.retain(|g| g.walk.kind.is_some() || !optional(g));
     if fs.cwd_writable && ctx.policy.workdir.is_none() {
-        out.extend(cwd_grant(ctx, notices));
+        let cwd = cwd_grant(ctx, &out, notices);
+        out.extend(cwd);
     }
     for g in &out {
         check(ctx, g)?;
     }
+    sockets::check_places(ctx, &out)?;
+    access_log::check(ctx, &out)?;
     planted_links(ctx, &out)?;
     notices.extend(wide_and_narrow(ctx, &out));
     Ok(out)
@@ -132,11 +135,12 @@ fn check(ctx: Ctx<'_>, g: &Grant) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Spec, configuration and state, link-free.
+/// Spec, configuration, state and the lock of all runs, link-free.
 pub(super) fn own_paths(ctx: Ctx<'_>) -> Vec<std::path::PathBuf> {
     let files = ctx.policy.fs.own_files.iter().map(|f| f.value.clone());
     files
         .chain([ctx.host.state_dir.clone(), ctx.host.config_dir.clone()])
+        .chain(other_runs::common(ctx))
         .map(|p| ctx.walk(&p).real)
         .collect()
 }
@@ -159,7 +163,7 @@ fn planted_links(ctx: Ctx<'_>, grants: &[Grant]) -> Result<(), PlanError> {
 }
 
 /// One path against the writable roots.
-fn planted_link(roots: &[&Path], walk: &Walk, what: &str) -> Result<(), PlanError> {
+pub(super) fn planted_link(roots: &[&Path], walk: &Walk, what: &str) -> Result<(), PlanError> {
     for link in &walk.links {
         for root in roots {
             if below(&link.at, root) && !walk.real.starts_with(root) {
@@ -179,7 +183,7 @@ fn planted_link(roots: &[&Path], walk: &Walk, what: &str) -> Result<(), PlanErro
 }
 
 /// The working directory of the dev profile, unless it is a place nobody means to hand over whole (semantics 10).
-fn cwd_grant(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Option<Grant> {
+fn cwd_grant(ctx: Ctx<'_>, others: &[Grant], notices: &mut Vec<String>) -> Option<Grant> {
     let real = &ctx.host.cwd_real;
     let shown = ctx.host.cwd.display();
     let refused = if ctx.host.home_real.starts_with(real) {
@@ -195,9 +199,13 @@ fn cwd_grant(ctx: Ctx<'_>, notices: &mut Vec<String>) -> Option<Grant> {
             .map(|o| format!("`{}` belongs to ccbox", o.display()))
     };
     if let Some(why) = refused {
-        notices.push(format!(
-            "the working directory `{shown}` stays read-only because {why}; --rw names what should be writable"
-        ));
+        let around = others.iter().filter(|g| real.starts_with(g.path()));
+        let nearest = around.max_by_key(|g| g.path().components().count());
+        if nearest.is_none_or(|g| g.access != Access::Write) {
+            notices.push(format!(
+                "the working directory `{shown}` stays read-only because {why}; --rw names what should be writable"
+            ));
+        }
         return None;
     }
     Some(Grant {

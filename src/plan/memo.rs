@@ -93,7 +93,10 @@ impl FsView for Memo<'_> {
         if let Some(known) = self.metas.borrow().get(path.as_os_str()) {
             return *known;
         }
-        let meta = if self.known_absent(path) {
+        // What came between two looks (another run makes its log) is not there for this plan.
+        let was_absent = is_normal(path.as_os_str().as_bytes())
+            && self.kinds.borrow().get(path.as_os_str()) == Some(&None);
+        let meta = if was_absent || self.known_absent(path) {
             None
         } else {
             self.fs.meta(path)
@@ -141,6 +144,16 @@ impl FsView for Memo<'_> {
 mod tests {
     use super::*;
     use crate::host::fs_view::FakeFs;
+
+    #[test]
+    fn what_was_absent_stays_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("late");
+        let memo = Memo::new(&crate::host::RealFs);
+        assert_eq!(memo.kind(&path), None);
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(memo.meta(&path), None);
+    }
 
     #[test]
     fn answers_are_those_of_the_file_system() {

@@ -2,6 +2,7 @@
 //!
 //! `Plan::resolve` asks the file system questions and changes nothing; `explain`, `check`, `--dry-run` and the goldens use it as it is.
 
+mod access_log;
 mod book;
 mod broker;
 mod caches;
@@ -18,12 +19,14 @@ mod git_includes;
 mod grants;
 mod hooks_path;
 mod judge;
+pub mod late;
 mod layout;
 mod mandatory;
 mod memo;
 mod names;
 mod order;
 pub(crate) mod os_path;
+mod other_runs;
 mod paths;
 mod quick;
 mod read_floor;
@@ -32,8 +35,10 @@ mod resolve;
 mod rules;
 pub mod seatbelt;
 mod secrets;
+mod sockets;
 mod spellings;
 mod tree;
+mod upstream;
 mod view;
 mod worktree;
 
@@ -50,7 +55,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::broker::plan::BrokerPlan;
 use crate::policy::egress::{Catchment, EgressPolicy};
-use crate::policy::{Mode, NetworkMode, Origin, View};
+use crate::policy::upstream::Chain;
+use crate::policy::{Mode, NetworkMode, Origin, UserProxies, View};
 
 pub use caches::CacheUse;
 pub use check::hiding;
@@ -228,8 +234,16 @@ pub struct NetworkPlan {
     pub forwarded_ports: Vec<u16>,
     /// Which connections without a proxy are caught.
     pub catch: Catchment,
+    /// The ports among them behind which a proxy of the caller is, with rules of its own.
+    pub user_ports: Vec<u16>,
+    /// The caller's proxies in place of ours.
+    pub user_proxies: UserProxies,
+    /// Which connections go through a proxy of the caller's network.
+    pub upstream: Chain,
     /// Where the hint of a refusal points.
     pub hint_file: Option<PathBuf>,
+    /// Where each connection is written down; link-free.
+    pub access_log: Option<PathBuf>,
 }
 
 /// Something a rule asks for that this plan cannot hold; part of the enforced line (R14).

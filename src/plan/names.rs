@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::context::Ctx;
 use super::mandatory::{self, Mandatory};
 use super::paths::{below, within};
+use super::reads::ByName;
 use super::rules::{Access, Grant, Hide, Named, Never, Rules, Strength};
 use super::worktree;
 use crate::broker::decide::{Denied, Excepted, Matcher, Rule};
@@ -28,7 +29,7 @@ struct Names<'a> {
 /// Every rule that can say something inside `trees`. `single` are the rules that are too many to be mounted.
 pub(super) fn collect(
     ctx: Ctx<'_>,
-    (rules, single): (&Rules, &Rules),
+    (rules, single, by_name): (&Rules, &Rules, &ByName<'_>),
     mandatory: &Mandatory,
     trees: &[Tree],
 ) -> Vec<NamedRule> {
@@ -56,7 +57,7 @@ pub(super) fn collect(
         names.never(never);
     }
     names.patterns("deny_write", &ctx.policy.fs.deny_write);
-    names.hidden(&rules.hides, &rules.grants);
+    names.hidden(&rules.hides, by_name, &rules.grants);
     // What may not be read is not made either, and above all not moved to a name that may.
     names.patterns("deny_read", &ctx.policy.fs.deny_read);
     names.read_only(&rules.grants);
@@ -157,9 +158,11 @@ impl Names<'_> {
         }
     }
 
-    /// Nothing that is hidden is written. What does not exist is not hidden: the child may make it, and read it (semantics 6).
-    fn hidden(&mut self, hides: &[Hide], grants: &[Grant]) {
-        for hide in hides.iter().filter(|h| h.walk.kind.is_some()) {
+    /// Nothing that is hidden is written. What does not exist is not hidden, so the child may make it, and read it (semantics 6), but for
+    /// what its name keeps closed: nobody could tell the child's from the host's.
+    fn hidden(&mut self, hides: &[Hide], by_name: &ByName<'_>, grants: &[Grant]) {
+        let there = |h: &&Hide| h.walk.kind.is_some() || by_name.holds(h);
+        for hide in hides.iter().filter(there) {
             let path = &hide.walk.real;
             let lifted = grants.iter().filter(|g| g.is_identity());
             if hide.liftable && lifted.clone().any(|g| g.path() == path) {

@@ -58,7 +58,29 @@ pub(super) fn collect(ctx: Ctx<'_>, rules: &Rules, tree: &Tree) -> (ReadFloor, V
     (floor, left.into_iter().collect())
 }
 
-/// Where inside a hidden file stands, or would stand if the host made it.
+/// Neither the floor nor a mount keeps hidden what a host program puts in the place of `hide`.
+pub(super) fn leaves(ctx: Ctx<'_>, rules: &Rules, tree: &Tree, hide: &Hide) -> bool {
+    let is_dir = hide.walk.kind == Some(Kind::Dir);
+    let writable = |a: &Path| matches!(tree.shown(a), Shown::Host { rw: true, .. });
+    let in_cache = || {
+        let real = &hide.walk.real;
+        let there = real.ancestors().skip(1).find(|a| ctx.exists(a));
+        // A cover in an overlay stays: its directory is not the host's.
+        hide.walk.kind.is_none()
+            && there.is_some_and(|a| matches!(tree.shown(a), Shown::Cache { path } if path == a))
+            && matches!(rules.read(real), ReadVerdict::Hidden(_))
+    };
+    guests(ctx, rules, tree, hide).iter().any(|guest| {
+        let mut above = guest.ancestors().skip(1);
+        if is_dir {
+            above.any(writable)
+        } else {
+            !above.all(|a| unchangeable(tree, a))
+        }
+    }) || in_cache()
+}
+
+/// Where inside a hidden object stands, or would stand if the host made it.
 fn guests(ctx: Ctx<'_>, rules: &Rules, tree: &Tree, hide: &Hide) -> Vec<PathBuf> {
     let real = &hide.walk.real;
     let Some(there) = real.ancestors().skip(1).find(|a| ctx.exists(a)) else {
@@ -73,7 +95,9 @@ fn guests(ctx: Ctx<'_>, rules: &Rules, tree: &Tree, hide: &Hide) -> Vec<PathBuf>
     };
     tree.places(there)
         .map(|(at, _)| at.join(rest))
-        .filter(|at| absent || matches!(tree.get(at), Some(Node::Cover { is_dir: false, .. })))
+        .filter(|at| {
+            absent || matches!(tree.get(at), Some(Node::Cover { .. } | Node::Tmpfs { .. }))
+        })
         .collect()
 }
 

@@ -12,17 +12,20 @@ use super::layout::{self, Layout};
 use super::mandatory::{self, Mandatory};
 use super::memo::Memo;
 use super::paths::walk;
+use super::reads::ByName;
 use super::rules::{Grant, ReadVerdict, Rules, place};
 use super::tree::{GuestNames, Node, Shown, Tree};
 use super::{
-    Mount, NetworkPlan, Pin, Plan, PlanError, ReadFloor, RuleBook, book, broker, crowds, denies,
-    env, etc_files, gaps, grants, order, read_floor, reads, secrets, view, worktree,
+    Mount, NetworkPlan, Pin, Plan, PlanError, ReadFloor, RuleBook, access_log, book, broker,
+    crowds, denies, env, etc_files, gaps, grants, order, read_floor, reads, secrets, sockets,
+    upstream, view, worktree,
 };
 use crate::broker::plan::BrokerPlan;
 use crate::host::fs_view::Kind;
 use crate::host::{FsView, HostFacts};
 use crate::policy::egress::{Catchment, EgressPolicy};
 use crate::policy::environment::{self, Scrubbed};
+use crate::policy::upstream::Chain;
 use crate::policy::{NetworkMode, Policy};
 
 impl Plan {
@@ -44,15 +47,31 @@ impl Plan {
             host,
             fs: &memo,
         };
-        let scrubbed = environment::scrub(&host.env, &policy.env);
-        let network = network(policy)?;
-        let files = if policy.fs.disabled {
+        let scrubbed = scrubbed(ctx);
+        let mut network = NetworkPlan {
+            access_log: access_log::path(ctx),
+            ..network(policy)?
+        };
+        let said = upstream::attach(&mut network, ctx);
+        let mut files = if policy.fs.disabled {
             FilePlan::disabled(ctx)
         } else {
             files(ctx, argv)?
         };
+        files.notices.extend(said);
         Ok(assemble(ctx, argv, files, network, scrubbed))
     }
+}
+
+/// The caller's environment, with the variables that lead to a granted socket.
+fn scrubbed(ctx: Ctx<'_>) -> Scrubbed {
+    let doors = sockets::doors(ctx);
+    if doors.is_empty() {
+        return environment::scrub(&ctx.host.env, &ctx.policy.env);
+    }
+    let mut env = ctx.policy.env.clone();
+    env.pass.extend(doors);
+    environment::scrub(&ctx.host.env, &env)
 }
 
 /// Loopback ports of the host that one run can forward. Each takes two sockets (127.0.0.1 and ::1), and one packet carries them
@@ -62,7 +81,14 @@ pub const MAX_FORWARDED: usize = 100;
 /// The network part of a plan.
 pub(super) fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
     let egress = EgressPolicy::new(&policy.net);
-    let forwarded_ports = egress.forwarded_ports();
+    let user_proxies = upstream::user_proxies(policy)?;
+    let mut user_ports: Vec<u16> = user_proxies.iter().map(|(_, p)| p.value).collect();
+    user_ports.sort_unstable();
+    user_ports.dedup();
+    let mut forwarded_ports = egress.forwarded_ports();
+    forwarded_ports.extend(&user_ports);
+    forwarded_ports.sort_unstable();
+    forwarded_ports.dedup();
     if forwarded_ports.len() > MAX_FORWARDED {
         return Err(PlanError {
             message: format!(
@@ -77,7 +103,11 @@ pub(super) fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
         egress,
         forwarded_ports,
         catch: Catchment::of(&policy.net),
+        user_ports,
+        user_proxies,
+        upstream: Chain::default(),
         hint_file: policy.net.hint_file.clone(),
+        access_log: None,
     })
 }
 
@@ -138,9 +168,10 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
     let (mut rules, mandatory) = collect(ctx, &mut notices)?;
     let single = crowds::merge(ctx, &mut rules, &mut notices);
     let mut layout = layout::build(ctx, &rules)?;
+    let by_name = ByName::find(ctx, &rules, &layout.tree);
     let broker = broker(
         ctx,
-        (&rules, &single),
+        (&rules, &single, &by_name),
         &mandatory,
         &mut layout,
         &mut notices,
@@ -154,14 +185,15 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
     let mounts = order::emit(&layout.tree);
     crowds::bearable(mounts.len())?;
     let (read_floor, unheld) = read_floor::collect(ctx, &rules, &layout.tree);
-    let broker = broker.map(|mut plan| {
-        plan.reads = reads::collect(ctx, &rules, &read_floor, &layout.tree);
-        plan
-    });
-    // A pattern that is decided by name holds a hidden file whatever takes its place.
-    let decided = |p: &BrokerPlan| p.reads.as_ref().is_some_and(|r| r.decides);
-    let unheld = if broker.as_ref().is_some_and(decided) {
-        notices.extend(reads::notice(ctx));
+    let mut broker = broker;
+    if let Some(plan) = &mut broker {
+        plan.reads = reads::collect(ctx, &rules, &by_name, &read_floor, &layout.tree);
+        plan.sockets = sockets::collect(ctx, &layout.tree)?;
+    }
+    notices.extend(sockets::notices(ctx, &layout.tree));
+    // What is decided by name stays hidden whatever takes its place.
+    let unheld = if broker.is_some() && by_name.decides() {
+        notices.extend(reads::notice(ctx, &by_name));
         Vec::new()
     } else {
         unheld
@@ -177,7 +209,7 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
             ctx,
             (&rules, &mandatory),
             &layout.tree,
-            broker.as_ref(),
+            (broker.as_ref(), &by_name),
             &unheld,
         ),
         broker,
@@ -191,7 +223,7 @@ pub(super) fn files(ctx: Ctx<'_>, argv: &[OsString]) -> Result<FilePlan, PlanErr
 /// The part of the broker. Where it denies a single file that is granted, that one is shown read-only.
 fn broker(
     ctx: Ctx<'_>,
-    rules: (&Rules, &Rules),
+    rules: (&Rules, &Rules, &ByName<'_>),
     mandatory: &Mandatory,
     layout: &mut Layout,
     notices: &mut Vec<String>,
@@ -280,9 +312,15 @@ fn visible_cwd(ctx: Ctx<'_>, rules: &Rules, tree: &Tree) -> Result<(), PlanError
     if inside.kind == Some(Kind::Dir) && !hidden {
         return Ok(());
     }
+    Err(no_cwd(ctx, rules))
+}
+
+/// Why the command cannot start in its directory.
+pub(super) fn no_cwd(ctx: Ctx<'_>, rules: &Rules) -> PlanError {
+    let cwd = ctx.cwd();
     let real = ctx.cwd_real();
     if let ReadVerdict::Hidden(h) = rules.read(&real) {
-        return Err(PlanError {
+        return PlanError {
             message: format!(
                 "the working directory `{}` is hidden by {} ({})",
                 cwd.display(),
@@ -290,7 +328,7 @@ fn visible_cwd(ctx: Ctx<'_>, rules: &Rules, tree: &Tree) -> Result<(), PlanError
                 place(&h.named.origin)
             ),
             hint: Some("remove that entry, or grant the directory: a deeper entry wins".to_owned()),
-        });
+        };
     }
     let (message, hint) = if ctx.fs.meta(&cwd).map(|m| m.kind) == Some(Kind::Dir) {
         (
@@ -309,10 +347,10 @@ fn visible_cwd(ctx: Ctx<'_>, rules: &Rules, tree: &Tree) -> Result<(), PlanError
             "create it, or name another one".to_owned(),
         )
     };
-    Err(PlanError {
+    PlanError {
         message,
         hint: Some(hint),
-    })
+    }
 }
 
 /// An argument that names something in the host's /tmp would not be found inside (semantics 11).

@@ -12,5 +12,6 @@ mod moved;
 mod other_runs;
 pub(crate) mod props;
 mod read_floor;
+mod sockets;
 mod tables;
 mod views;

@@ -5,10 +5,13 @@
 pub mod address;
 pub mod egress;
 pub mod environment;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 pub mod host;
 pub mod host_rule;
 pub mod path;
 pub mod pattern;
+pub mod upstream;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -211,6 +214,8 @@ pub struct MacosPolicy {
     pub dns: bool,
     /// Apple events may be sent.
     pub allow_apple_events: bool,
+    /// The daemons that hold keys, tickets and accounts may be asked.
+    pub keychain: bool,
     /// The trust daemon may be asked.
     pub weaker_network_isolation: bool,
 }
@@ -236,12 +241,31 @@ pub enum AllProxy {
 }
 
 /// `network.upstream_proxy`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpstreamProxy {
     /// As `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` of the caller say (R46).
     Env,
     /// Allowed hosts are dialled directly.
     None,
+    /// This one.
+    Url(upstream::ProxyUrl),
+}
+
+/// `http_proxy_port` and `socks_proxy_port`: proxies of the caller that take the place of ours, with rules of their own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserProxies {
+    /// Named in the HTTP variables.
+    pub http: Option<Ruled<u16>>,
+    /// Named in the SOCKS variables.
+    pub socks: Option<Ruled<u16>>,
+}
+
+impl UserProxies {
+    /// Both, under the names of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Ruled<u16>)> {
+        let http = self.http.iter().map(|p| ("http_proxy_port", p));
+        http.chain(self.socks.iter().map(|p| ("socks_proxy_port", p)))
+    }
 }
 
 /// `[network]` and `egress_allowlist`.
@@ -261,6 +285,14 @@ pub struct NetworkPolicy {
     pub allow_local_binding: bool,
     /// Ports on which connections without a proxy are caught; an empty list is off, none is those of [`egress::Catchment`].
     pub transparent_ports: Option<Vec<u16>>,
+    /// The caller's proxies in place of ours.
+    pub user_proxies: UserProxies,
+    /// Unix sockets of others that may be connected to: sockets, and directories of them. Exact entries only.
+    pub unix_sockets: Vec<Ruled<PathEntry>>,
+    /// Where each connection is written down.
+    pub access_log: Option<Ruled<PathBuf>>,
+    /// All that are shown may be (`allow_all_unix_sockets`); who said so.
+    pub all_unix_sockets: Option<Origin>,
     /// What turned the network off, where it is off.
     pub off_by: Option<Origin>,
     /// `managed.allow_managed_domains_only`, where it is set: what else allows a host has no effect.
@@ -371,6 +403,10 @@ impl Policy {
                 all_proxy: AllProxy::Http,
                 allow_local_binding: false,
                 transparent_ports: None,
+                user_proxies: UserProxies::default(),
+                unix_sockets: Vec::new(),
+                all_unix_sockets: None,
+                access_log: None,
                 off_by: None,
                 managed_only: None,
                 hint_file: None,
@@ -382,6 +418,7 @@ impl Policy {
             macos: MacosPolicy {
                 dns: true,
                 allow_apple_events: false,
+                keychain: false,
                 weaker_network_isolation: false,
             },
             notices: Vec::new(),

@@ -3,6 +3,7 @@
 //! Our own small matcher, because names are bytes, `/` never matches, and braces and backslashes mean themselves:
 //! the common glob libraries differ in at least one of the three. `?` and a class stand for one byte.
 
+pub mod accents;
 mod components;
 pub mod expression;
 

@@ -3,6 +3,7 @@
 //! Nothing is resolved before the allow list has said yes, so a refused name cannot carry data out in DNS queries; and nothing
 //! is resolved twice, so a name cannot change its mind between the check and the connection.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,15 +12,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::rustls::ClientConfig;
 
+use super::access::Accesses;
 use super::limits::Limits;
+use super::link::{Link, Reached};
+use super::through::{self, ProxyError, Trouble};
 use crate::policy::egress::{Decision, Denial, EgressPolicy, Grant, LOCALHOST};
 use crate::policy::host::{Authority, Host};
+use crate::policy::upstream::{Chain, Hop, ProxyScheme, Use};
+use crate::report::Sink;
 
 /// RFC 8305 §5: how long one address may keep the next waiting.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// Different failures of upstream proxies that are reported.
+const MOST_TOLD: usize = 16;
 /// How long the list of the host's own addresses may be reused: reading it costs as much as a short connection.
 const OWN_ADDRESSES_AGE: Duration = Duration::from_secs(1);
 
@@ -66,32 +76,54 @@ pub(super) enum DialError {
     /// The destination is one of the proxy's own sockets.
     #[error("{0} is this proxy itself")]
     Loop(Authority),
+    /// The proxy on the way was of no use.
+    #[error(transparent)]
+    Proxy(ProxyError),
 }
 
 /// Opens connections for one run.
 pub(super) struct Dialer {
     egress: EgressPolicy,
+    chain: Chain,
+    user_ports: Vec<u16>,
+    sink: Arc<dyn Sink>,
+    /// What was said about upstream proxies.
+    told: Mutex<HashSet<ProxyError>>,
+    /// Made for the first `https://` proxy.
+    tls: OnceCell<Result<Arc<ClientConfig>, String>>,
     resolver: Arc<dyn Resolve>,
     listening: Vec<SocketAddr>,
     resolve_limit: Duration,
     connect_limit: Duration,
+    upstream_limit: Duration,
     own: Mutex<Option<(Instant, Arc<[IpAddr]>)>>,
+    access: Option<Accesses>,
 }
 
 impl Dialer {
     pub(super) fn new(
         egress: EgressPolicy,
+        chain: Chain,
+        user_ports: Vec<u16>,
+        sink: Arc<dyn Sink>,
         resolver: Arc<dyn Resolve>,
         listening: Vec<SocketAddr>,
         limits: &Limits,
     ) -> Self {
         Self {
             egress,
+            chain,
+            user_ports,
+            sink,
+            told: Mutex::default(),
+            tls: OnceCell::new(),
             resolver,
             listening,
             resolve_limit: limits.resolve,
             connect_limit: limits.connect,
+            upstream_limit: limits.upstream,
             own: Mutex::new(None),
+            access: None,
         }
     }
 
@@ -107,16 +139,143 @@ impl Dialer {
         }
     }
 
-    /// A connection to an allowed destination.
-    pub(super) async fn dial(&self, to: &Authority) -> Result<TcpStream, DialError> {
+    /// With an access log, which is told of every connection that cannot be made.
+    pub(super) fn logging(&mut self, access: Option<Accesses>) {
+        self.access = access;
+    }
+
+    /// A connection to an allowed destination, for bytes of any protocol.
+    pub(super) async fn dial(&self, to: &Authority) -> Result<Reached, DialError> {
+        self.told_of(to, self.reach(to).await)
+    }
+
+    /// A connection for a request to an `http://` URL of an allowed destination; with the proxy it leads to, if there is one.
+    pub(super) async fn dial_request(
+        &self,
+        to: &Authority,
+    ) -> Result<(Link, Option<&Hop>), DialError> {
+        self.told_of(to, self.reach_for_request(to).await)
+    }
+
+    /// What comes of an attempt, once the log has heard of a failed one.
+    fn told_of<T>(&self, to: &Authority, reached: Result<T, DialError>) -> Result<T, DialError> {
+        if let (Err(error), Some(access)) = (&reached, &self.access) {
+            let rule = self.decide(to).map(|grant| grant.rule);
+            access.failed(to, rule.ok(), error);
+        }
+        reached
+    }
+
+    async fn reach(&self, to: &Authority) -> Result<Reached, DialError> {
         let grant = self.decide(to).map_err(DialError::Denied)?;
+        let Some(hop) = self.chain.hop(to, Use::Tunnel) else {
+            return Ok(self.direct(to, &grant).await?.into());
+        };
+        self.check_literal(to, &grant)?;
+        let connecting = async {
+            let link = self.proxy(hop).await?;
+            through::connect(hop, link, to).await
+        };
+        match timeout(self.upstream_limit, connecting).await {
+            Ok(done) => done.map_err(|e| self.useless(e)),
+            Err(_) => Err(self.useless(ProxyError::new(hop, Trouble::Silent))),
+        }
+    }
+
+    async fn reach_for_request(&self, to: &Authority) -> Result<(Link, Option<&Hop>), DialError> {
+        let grant = self.decide(to).map_err(DialError::Denied)?;
+        let Some(hop) = self.chain.hop(to, Use::Request) else {
+            return Ok((Link::Plain(self.direct(to, &grant).await?), None));
+        };
+        self.check_literal(to, &grant)?;
+        match timeout(self.upstream_limit, self.proxy(hop)).await {
+            Ok(Ok(link)) => Ok((link, Some(hop))),
+            Ok(Err(e)) => Err(self.useless(e)),
+            Err(_) => Err(self.useless(ProxyError::new(hop, Trouble::Silent))),
+        }
+    }
+
+    /// An upstream proxy failed: the user is told, once, because most tools show no more of it than a number.
+    pub(super) fn useless(&self, error: ProxyError) -> DialError {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < MOST_TOLD && told.insert(error.clone()) {
+            self.sink.warn(&error.to_string());
+        }
+        DialError::Proxy(error)
+    }
+
+    /// A connection to a proxy of the caller on this machine, which takes the place of ours; where there is one at that port.
+    pub(super) async fn dial_user_proxy(&self, port: u16) -> Option<io::Result<Reached>> {
+        if !self.user_ports.contains(&port) {
+            return None;
+        }
+        let targets = LOCALHOST.map(|ip| SocketAddr::new(ip, port));
+        let limited = timeout(self.connect_limit, race(targets.to_vec())).await;
+        let stream = limited.map_err(io::Error::other).flatten();
+        Some(stream.map(Reached::from))
+    }
+
+    /// A connection to an upstream proxy. It is the caller's own choice, so no rule of the policy is asked about it; nor can it be
+    /// one of our sockets, which stand in another network namespace, also where the numbers are the same.
+    async fn proxy(&self, hop: &Hop) -> Result<Link, ProxyError> {
+        let failed = |trouble| ProxyError::new(hop, trouble);
+        let config = match hop.proxy.scheme {
+            ProxyScheme::Http => None,
+            ProxyScheme::Https => {
+                let made = self.tls.get_or_init(|| async {
+                    let made = tokio::task::spawn_blocking(through::tls_config).await;
+                    made.unwrap_or_else(|e| Err(e.to_string()))
+                });
+                Some(
+                    made.await
+                        .clone()
+                        .map_err(|why| failed(Trouble::Tls(why)))?,
+                )
+            }
+        };
+        let at = &hop.proxy.at;
+        let addresses = self.resolve(at).await.map_err(|e| match e {
+            DialError::Unresolved(_, why) => failed(Trouble::Unresolved(why)),
+            DialError::Denied(_)
+            | DialError::ResolveTimeout(_)
+            | DialError::Unreachable(..)
+            | DialError::ConnectTimeout(_)
+            | DialError::Loop(_)
+            | DialError::Proxy(_) => failed(Trouble::Unresolved("no answer in time".to_owned())),
+        })?;
+        let targets = interleave(&addresses)
+            .into_iter()
+            .map(|ip| SocketAddr::new(ip, at.port))
+            .collect();
+        match timeout(self.connect_limit, race(targets)).await {
+            Ok(Ok(stream)) => through::secured(hop, stream, config).await,
+            Ok(Err(e)) => Err(failed(Trouble::Unreachable(describe(&e)))),
+            Err(_) => Err(failed(Trouble::Silent)),
+        }
+    }
+
+    /// The second gate where nothing is resolved here: a destination that is an address.
+    fn check_literal(&self, to: &Authority, grant: &Grant) -> Result<(), DialError> {
+        let Host::Ip(ip) = &to.host else {
+            return Ok(());
+        };
+        let own = self
+            .own_addresses()
+            .map_err(|e| DialError::Unreachable(to.clone(), describe(&e)))?;
+        self.egress
+            .check_address(grant, &to.host, to.port, *ip, &own)
+            .map_err(DialError::Denied)
+    }
+
+    /// Without a proxy: resolve, check, connect.
+    async fn direct(&self, to: &Authority, grant: &Grant) -> Result<TcpStream, DialError> {
         let addresses = self.resolve(to).await?;
         let own = self
             .own_addresses()
             .map_err(|e| DialError::Unreachable(to.clone(), describe(&e)))?;
         for ip in &addresses {
             self.egress
-                .check_address(&grant, &to.host, to.port, *ip, &own)
+                .check_address(grant, &to.host, to.port, *ip, &own)
                 .map_err(DialError::Denied)?;
         }
         let targets: Vec<SocketAddr> = interleave(&addresses)
@@ -143,7 +302,7 @@ impl Dialer {
         match timeout(self.resolve_limit, self.resolver.lookup(name, to.port)).await {
             Ok(Ok(found)) if found.is_empty() => Err(failed("it has no address".to_owned())),
             Ok(Ok(mut found)) => {
-                let mut seen = std::collections::HashSet::new();
+                let mut seen = HashSet::new();
                 found.retain(|ip| seen.insert(*ip));
                 Ok(found)
             }

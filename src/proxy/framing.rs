@@ -18,13 +18,13 @@ const MOST: usize = 256 * 1024;
 
 /// A connection whose incoming bytes are looked at.
 #[derive(Debug)]
-pub(super) struct Tapped {
-    stream: TcpStream,
+pub(super) struct Tapped<S = TcpStream> {
+    stream: S,
     heads: Heads,
 }
 
-impl Tapped {
-    pub(super) fn new(stream: TcpStream) -> (Self, Heads) {
+impl<S> Tapped<S> {
+    pub(super) fn new(stream: S) -> (Self, Heads) {
         let heads = Heads(Arc::new(Mutex::new(Some(Seen::default()))));
         let tapped = Self {
             stream,
@@ -33,7 +33,7 @@ impl Tapped {
         (tapped, heads)
     }
 
-    pub(super) fn into_inner(self) -> TcpStream {
+    pub(super) fn into_inner(self) -> S {
         self.stream
     }
 }
@@ -119,7 +119,7 @@ fn names(head: &[u8], field: &str) -> bool {
     })
 }
 
-impl AsyncRead for Tapped {
+impl<S: AsyncRead + Unpin> AsyncRead for Tapped<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -136,7 +136,7 @@ impl AsyncRead for Tapped {
     }
 }
 
-impl AsyncWrite for Tapped {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Tapped<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -20,9 +21,11 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use super::access::{Counts, Entry};
 use super::framing::{Heads, Tapped};
 use super::head;
 use super::limits::{MAX_DRAIN, MAX_HEAD};
+use super::link::Link;
 use super::refusal::{self, Body, Refusal, empty};
 use super::server::{Seat, Shared, Unsent};
 use super::tunnel::Early;
@@ -70,7 +73,16 @@ pub(super) async fn serve_for(
         async move { Ok::<_, Infallible>(client.handle(request).await) }
     });
     // The error is the client's: it broke off, sent no HTTP (answered with 400 or 431), or took too long.
-    let _ = http1::Builder::new()
+    let _ = reader(limit)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
+        .await;
+}
+
+/// How a client's requests are read.
+pub(super) fn reader(limit: Duration) -> http1::Builder {
+    let mut reader = http1::Builder::new();
+    reader
         .timer(TokioTimer::new())
         .header_read_timeout(limit)
         .max_buf_size(MAX_HEAD)
@@ -78,10 +90,8 @@ pub(super) async fn serve_for(
         .preserve_header_case(true)
         .auto_date_header(false)
         // A client may send its request, close its side, and wait for the answer.
-        .half_close(true)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades()
-        .await;
+        .half_close(true);
+    reader
 }
 
 impl Client {
@@ -178,7 +188,7 @@ impl Client {
         let shared = Arc::clone(&self.shared);
         let seat = Arc::clone(&self.seat);
         tokio::spawn(async move {
-            let Some((client, from_client)) = raw(upgrade).await else {
+            let Some((client, from_client)) = raw_client(upgrade).await else {
                 return;
             };
             let early = Early {
@@ -204,14 +214,27 @@ impl Client {
             .map_err(|e| Refusal::Malformed(e.to_string()))?;
         parts.uri = origin_form(&parts.uri)?;
         parts.version = Version::HTTP_11;
+        // Its address is that of a connection that may be kept from an earlier request.
+        let entry = self.shared.entry(&to, None);
         let body = Counted {
             body,
             _unsent: self.shared.unsent(),
+            counts: entry.as_ref().map(|entry| Arc::clone(&entry.counts)),
         };
         let request = Request::from_parts(parts, body.boxed());
         let mut response = {
             let mut kept = self.kept.lock().await;
-            upstream::send(&self.shared.dialer, &mut kept, &to, request).await?
+            let sent = upstream::send(&self.shared.dialer, &mut kept, &to, request).await;
+            match sent {
+                Ok(response) => response,
+                Err(unanswered) => {
+                    // Refused or not reached: that has been told, or is going to be.
+                    if let Some(entry) = entry {
+                        entry.forget();
+                    }
+                    return Err(unanswered);
+                }
+            }
         };
         let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         if switching && protocol.is_none() {
@@ -224,7 +247,8 @@ impl Client {
             let shared = Arc::clone(&self.shared);
             let seat = Arc::clone(&self.seat);
             tokio::spawn(async move {
-                let (client, server) = tokio::join!(raw(client_switch), raw(server_switch));
+                let (client, server) =
+                    tokio::join!(raw_client(client_switch), raw_server(server_switch));
                 if let (Some((client, from_client)), Some((server, from_upstream))) =
                     (client, server)
                 {
@@ -233,17 +257,23 @@ impl Client {
                         from_upstream,
                     };
                     // The server has answered for its host already.
-                    shared.tunnel_unchecked(client, server, early).await;
+                    shared
+                        .tunnel_unchecked(client, server.into(), early, entry)
+                        .await;
                 }
                 drop(seat);
             });
+            return Ok(response.map(BodyExt::boxed));
         }
-        Ok(response.map(BodyExt::boxed))
+        Ok(match entry {
+            None => response.map(BodyExt::boxed),
+            Some(entry) => response.map(|body| Told { body, entry }.boxed()),
+        })
     }
 }
 
 /// Where a request wants to go.
-fn target(request: &Request<Incoming>) -> Result<Authority, Refusal> {
+pub(super) fn target(request: &Request<Incoming>) -> Result<Authority, Refusal> {
     let uri = request.uri();
     let malformed = |why: &str| Refusal::Malformed(why.to_owned());
     let Some(authority) = uri.authority() else {
@@ -274,7 +304,7 @@ fn target(request: &Request<Incoming>) -> Result<Authority, Refusal> {
 }
 
 /// `http://host/path?query` → `/path?query`.
-fn origin_form(uri: &Uri) -> Result<Uri, Refusal> {
+pub(super) fn origin_form(uri: &Uri) -> Result<Uri, Refusal> {
     let path = uri.path_and_query().map_or("/", |p| p.as_str());
     let path = if path.starts_with('/') {
         path.to_owned()
@@ -300,23 +330,26 @@ async fn drain(mut body: Body, limit: Duration) {
     .await;
 }
 
-/// The socket behind a finished upgrade, and what was read from it already.
-async fn raw(upgrade: OnUpgrade) -> Option<(TcpStream, Bytes)> {
+/// The client's socket behind a finished upgrade, and what was read from it already.
+async fn raw_client(upgrade: OnUpgrade) -> Option<(TcpStream, Bytes)> {
     let upgraded: Upgraded = upgrade.await.ok()?;
-    // The client's side is tapped, an upstream's is not.
-    match upgraded.downcast::<TokioIo<Tapped>>() {
-        Ok(parts) => Some((parts.io.into_inner().into_inner(), parts.read_buf)),
-        Err(upgraded) => {
-            let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
-            Some((parts.io.into_inner(), parts.read_buf))
-        }
-    }
+    let parts = upgraded.downcast::<TokioIo<Tapped>>().ok()?;
+    Some((parts.io.into_inner().into_inner(), parts.read_buf))
+}
+
+/// The same of the server's side.
+async fn raw_server(upgrade: OnUpgrade) -> Option<(Link, Bytes)> {
+    let upgraded: Upgraded = upgrade.await.ok()?;
+    let parts = upgraded.downcast::<TokioIo<Link>>().ok()?;
+    Some((parts.io.into_inner(), parts.read_buf))
 }
 
 /// A request body that counts as unsent until it has been handed on.
 struct Counted {
     body: Incoming,
     _unsent: Unsent,
+    /// For the access log.
+    counts: Option<Arc<Counts>>,
 }
 
 impl hyper::body::Body for Counted {
@@ -327,7 +360,11 @@ impl hyper::body::Body for Counted {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let Some(counts) = &self.counts {
+            counts.up.fetch_add(length(&polled), Ordering::Relaxed);
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
@@ -336,5 +373,44 @@ impl hyper::body::Body for Counted {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+/// An answer's body; once it has been handed on, the access log has its line.
+struct Told {
+    body: Incoming,
+    entry: Entry,
+}
+
+impl hyper::body::Body for Told {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        self.entry
+            .counts
+            .down
+            .fetch_add(length(&polled), Ordering::Relaxed);
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Bytes of a frame of data.
+fn length<E>(polled: &Poll<Option<Result<Frame<Bytes>, E>>>) -> u64 {
+    match polled {
+        Poll::Ready(Some(Ok(frame))) => frame.data_ref().map_or(0, |data| data.len() as u64),
+        Poll::Ready(Some(Err(_)) | None) | Poll::Pending => 0,
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Limits {
     pub(super) resolve: Duration,
     /// For connecting, all addresses together.
     pub(super) connect: Duration,
+    /// For an upstream proxy to open a tunnel; it dials in its turn.
+    pub(super) upstream: Duration,
     /// For reading a refused body away.
     pub(super) drain: Duration,
     /// A tunnel in which nothing moves for this long is dead.
@@ -47,6 +49,7 @@ impl Default for Limits {
             hello: Duration::from_secs(5),
             resolve: Duration::from_secs(5),
             connect: Duration::from_secs(10),
+            upstream: Duration::from_secs(30),
             drain: Duration::from_secs(2),
             idle: Duration::from_mins(15),
         }

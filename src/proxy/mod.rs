@@ -3,6 +3,7 @@
 //! [`ProxySet::start`] turns listening sockets and an [`EgressPolicy`] into a thread that serves them; dropping the set ends it.
 //! Every way to the outside passes `dial`, and `dial` asks the policy twice: about the name, then about each address.
 
+mod access;
 pub mod catch;
 mod client_hello;
 pub mod connect;
@@ -10,15 +11,19 @@ mod dial;
 pub mod dns;
 mod forward;
 mod framing;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod head;
 mod http;
 mod limits;
+mod link;
 mod name_server;
 mod names;
 mod refusal;
 mod server;
 mod socks;
 mod socks_wire;
+mod through;
 mod token;
 mod tunnel;
 mod upstream;
@@ -39,7 +44,10 @@ use tokio::time::timeout;
 
 use crate::policy::NetworkMode;
 use crate::policy::egress::EgressPolicy;
+use crate::policy::upstream::Chain;
 use crate::report::Sink;
+use crate::report::access::{AccessLog, Front};
+use access::{Accesses, FRONT};
 use catch::Catch;
 use dial::{Dialer, Resolve, SystemResolver};
 use limits::Limits;
@@ -47,7 +55,7 @@ use names::Names;
 use server::{Purpose, Shared};
 use token::Token;
 
-pub use variables::{child_env, is_proxy_variable};
+pub use variables::{Instead, child_env, is_proxy_variable};
 
 /// How long the end of a run waits for what the child has sent but the proxies have not yet sent on.
 const DRAIN: Duration = Duration::from_millis(250);
@@ -61,6 +69,10 @@ const RESOLVER_THREADS: usize = 32;
 pub struct ProxyConfig {
     /// Decides.
     pub egress: EgressPolicy,
+    /// Which connections go through a proxy of the caller's network.
+    pub upstream: Chain,
+    /// Forwarded ports behind which a proxy of the caller is: no rule of the policy is asked there.
+    pub user_ports: Vec<u16>,
     /// Sockets that speak HTTP and SOCKS5, told apart by the first byte.
     pub listeners: Vec<TcpListener>,
     /// Forwarded loopback ports: a socket in the namespace and the host port behind it (semantics 42).
@@ -73,6 +85,8 @@ pub struct ProxyConfig {
     pub hint_file: Option<PathBuf>,
     /// Names the process of a refused connection.
     pub identify: Option<Arc<dyn Identify>>,
+    /// Takes a line for each connection.
+    pub access: Option<Arc<AccessLog>>,
 }
 
 /// A process of the run.
@@ -166,15 +180,27 @@ impl ProxySet {
                 .transpose()?;
             (doors, dns)
         };
-        let shared = Arc::new(Shared::new(
-            Dialer::new(config.egress, resolver, listening, &limits),
+        let access = config
+            .access
+            .map(|log| Accesses::new(log, Arc::clone(&sink)));
+        let shared = Shared::new(
+            Dialer::new(
+                config.egress,
+                config.upstream,
+                config.user_ports,
+                Arc::clone(&sink),
+                resolver,
+                listening,
+                &limits,
+            ),
             sink,
             config.identify,
             config.hint_file,
             config.token.map(Token::new),
             limits,
             names,
-        ));
+        );
+        let shared = Arc::new(shared.logging(access));
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new()
             .name("ccbox-proxy".to_owned())
@@ -185,7 +211,8 @@ impl ProxySet {
                         accepting.spawn(server::accept(listener, purpose, Arc::clone(&shared)));
                     }
                     if let Some(socket) = dns {
-                        accepting.spawn(name_server::serve(socket, Arc::clone(&shared)));
+                        let server = name_server::serve(socket, Arc::clone(&shared));
+                        accepting.spawn(FRONT.scope(Front::Dns, server));
                     }
                     // An error is a dropped sender, which means the same.
                     let _ = stopped.await;

@@ -49,6 +49,7 @@ impl Refusal {
             | DialError::ResolveTimeout(_)
             | DialError::Unreachable(..)
             | DialError::ConnectTimeout(_)
+            | DialError::Proxy(_)
             | DialError::Loop(_)) => Self::Dial(error),
         }
     }
@@ -112,6 +113,8 @@ pub(super) fn answer(refusal: &Refusal, hint_file: Option<&Path>) -> Response<Bo
         Refusal::Dial(DialError::ConnectTimeout(_)) => {
             (StatusCode::GATEWAY_TIMEOUT, Some("unreachable"))
         }
+        // Not 407: the client would take it for a question of ours.
+        Refusal::Dial(DialError::Proxy(_)) => (StatusCode::BAD_GATEWAY, Some("upstream-proxy")),
         Refusal::Dial(DialError::Denied(_) | DialError::Unreachable(..) | DialError::Loop(_)) => {
             (StatusCode::BAD_GATEWAY, Some("unreachable"))
         }

@@ -12,19 +12,22 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
+use super::access::{Accesses, Counts, Entry, FRONT};
 use super::catch;
 use super::dial::Dialer;
 use super::limits::{Limits, SEATS, TURNED_AWAY};
+use super::link::Reached;
 use super::name_server;
 use super::names::Names;
 use super::refusal::{self, Refusal};
 use super::token::Token;
-use super::tunnel::{self, Early, Ends, Stopped};
+use super::tunnel::{self, Early, Stopped};
 use super::vet::{self, Expected};
 use super::{Identify, Process, forward, http, socks};
 use crate::policy::egress::Denial;
-use crate::policy::host::Authority;
+use crate::policy::host::{Authority, Host};
 use crate::report::Sink;
+use crate::report::access::Front;
 
 /// After a failed accept (no descriptors left): long enough to not spin, short enough to not be noticed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -47,6 +50,7 @@ pub(super) struct Shared {
     doorway: Arc<Semaphore>,
     crowded: AtomicBool,
     unsent: Arc<Outbox>,
+    pub(super) access: Option<Accesses>,
 }
 
 impl Shared {
@@ -72,7 +76,31 @@ impl Shared {
             doorway: Arc::new(Semaphore::new(TURNED_AWAY)),
             crowded: AtomicBool::new(false),
             unsent: Arc::default(),
+            access: None,
         }
+    }
+
+    /// With an access log.
+    pub(super) fn logging(mut self, access: Option<Accesses>) -> Self {
+        self.dialer.logging(access.clone());
+        self.access = access;
+        self
+    }
+
+    /// A connection to an allowed destination, for the access log.
+    pub(super) fn entry(&self, to: &Authority, upstream: Option<&Reached>) -> Option<Entry> {
+        let access = self.access.as_ref()?;
+        let rule = self.dialer.decide(to).map(|grant| grant.rule);
+        let mut entry = access.begin(to.to_string(), rule.ok());
+        entry.access.address = upstream.and_then(address);
+        Some(entry)
+    }
+
+    /// The same for a port of the host, which no rule is asked about again.
+    pub(super) fn entry_of(&self, target: String, upstream: &Reached) -> Option<Entry> {
+        let mut entry = self.access.as_ref()?.begin(target, None);
+        entry.access.address = address(upstream);
+        Some(entry)
     }
 
     /// The violation line of a refused destination, with the process that asked where it can be told.
@@ -95,7 +123,11 @@ impl Shared {
     ) {
         let may_ask = self.identified.fetch_add(1, Ordering::Relaxed) < QUESTIONS;
         let identify = self.identify.as_deref().filter(|_| may_ask);
-        refusal::report(&*self.sink, target, denial, identify.and_then(process));
+        let process = identify.and_then(process);
+        if let Some(access) = &self.access {
+            access.refused(&target, denial, process.as_ref());
+        }
+        refusal::report(&*self.sink, target, denial, process);
     }
 
     /// Marks bytes of the child as not yet sent on, until dropped.
@@ -109,7 +141,7 @@ impl Shared {
         &self,
         to: &Authority,
         client: TcpStream,
-        upstream: TcpStream,
+        upstream: Reached,
         early: Early,
     ) {
         let expected = Expected {
@@ -118,13 +150,16 @@ impl Shared {
             limit: self.limits.hello,
         };
         let peer = client.peer_addr().ok();
-        let ends = Ends {
-            client,
-            upstream,
-            early,
-        };
+        let entry = self.entry(to, Some(&upstream));
+        let counts = counts(entry.as_ref());
+        let ends = upstream.ends(client, early);
         let unsent = self.unsent();
-        if let Err(stopped) = tunnel::run(ends, Some(expected), self.limits.idle, unsent).await {
+        if let Err(stopped) =
+            tunnel::run(ends, Some(expected), self.limits.idle, unsent, &counts).await
+        {
+            if let Some(entry) = entry {
+                entry.forget();
+            }
             let Stopped {
                 mut client,
                 violated,
@@ -138,21 +173,31 @@ impl Shared {
     pub(super) async fn tunnel_unchecked(
         &self,
         client: TcpStream,
-        upstream: TcpStream,
+        upstream: Reached,
         early: Early,
+        entry: Option<Entry>,
     ) {
-        let ends = Ends {
-            client,
-            upstream,
-            early,
-        };
+        let counts = counts(entry.as_ref());
+        let ends = upstream.ends(client, early);
         // Without an expectation nothing is refused.
-        let _ = tunnel::run(ends, None, self.limits.idle, self.unsent()).await;
+        let _ = tunnel::run(ends, None, self.limits.idle, self.unsent(), &counts).await;
     }
 
-    /// Where a forwarded port leads.
-    pub(super) fn forward_targets(&self, port: u16) -> Vec<std::net::IpAddr> {
-        self.dialer.egress().forward_targets(port)
+    /// A connection to the host's side of a forwarded port.
+    pub(super) async fn dial_forward(&self, port: u16) -> Option<Reached> {
+        if let Some(dialled) = self.dialer.dial_user_proxy(port).await {
+            return dialled.ok();
+        }
+        for ip in self.dialer.egress().forward_targets(port) {
+            let to = Authority {
+                host: Host::Ip(ip),
+                port,
+            };
+            if let Ok(reached) = self.dialer.dial(&to).await {
+                return Some(reached);
+            }
+        }
+        None
     }
 
     /// Completes once everything the child sent has been sent on.
@@ -165,6 +210,17 @@ impl Shared {
             changed.await;
         }
     }
+}
+
+/// What a connection was made to.
+fn address(reached: &Reached) -> Option<String> {
+    let peer = reached.link.socket().peer_addr();
+    peer.ok().map(|address| address.to_string())
+}
+
+/// Of nobody's interest without a log.
+fn counts(entry: Option<&Entry>) -> Arc<Counts> {
+    entry.map_or_else(Arc::default, |entry| Arc::clone(&entry.counts))
 }
 
 /// How much of the child's is on its way.
@@ -221,14 +277,20 @@ fn admit(stream: TcpStream, purpose: Purpose, shared: &Arc<Shared>) {
     let shared = Arc::clone(shared);
     if let Ok(permit) = Arc::clone(&shared.seats).try_acquire_owned() {
         let seat = Arc::new(Seat { _permit: permit });
-        tokio::spawn(async move {
+        let front = match purpose {
+            Purpose::Proxy => Front::Http,
+            Purpose::Forward(_) => Front::Forward,
+            Purpose::Caught => Front::Caught,
+            Purpose::Names => Front::Dns,
+        };
+        tokio::spawn(FRONT.scope(front, async move {
             match purpose {
                 Purpose::Proxy => greet(stream, shared, seat).await,
                 Purpose::Forward(port) => forward::serve(stream, port, &shared, &seat).await,
                 Purpose::Caught => catch::serve(stream, shared, seat).await,
                 Purpose::Names => name_server::serve_tcp(stream, &shared, &seat).await,
             }
-        });
+        }));
         return;
     }
     if let Purpose::Caught = purpose {
@@ -283,7 +345,10 @@ impl Protocol {
 
 async fn greet(mut stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat>) {
     match Protocol::detect(&stream, shared.limits.first_byte).await {
-        Some(Protocol::Socks5) => socks::serve(stream, &shared, &seat).await,
+        Some(Protocol::Socks5) => {
+            let served = socks::serve(stream, &shared, &seat);
+            FRONT.scope(Front::Socks, served).await;
+        }
         Some(Protocol::Http) => http::serve(stream, shared, seat).await,
         Some(Protocol::BlankLine) => {
             farewell(

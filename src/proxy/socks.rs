@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::dial::DialError;
+use super::link::Reached;
 use super::server::{Seat, Shared, farewell};
 use super::socks_wire::{self as wire, Destination, Parsed, Reply, WireError};
 use super::tunnel::Early;
@@ -133,7 +134,7 @@ async fn connect(
     request: &wire::Request,
     peer: Option<SocketAddr>,
     shared: &Shared,
-) -> Result<(Authority, TcpStream), Reply> {
+) -> Result<(Authority, Reached), Reply> {
     let host = match &request.to {
         Destination::Ip(ip) => Ok(Host::Ip(address::canonical(*ip))),
         Destination::Name(name) => Host::parse(name),
@@ -164,7 +165,7 @@ async fn connect(
         DialError::Unresolved(..) => Reply::HostUnreachable,
         DialError::Unreachable(..) => Reply::Refused,
         DialError::ResolveTimeout(_) | DialError::ConnectTimeout(_) => Reply::Expired,
-        DialError::Loop(_) => Reply::Failure,
+        DialError::Loop(_) | DialError::Proxy(_) => Reply::Failure,
     })?;
     Ok((to, dialled))
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::dial::Lookup;
 use super::*;
 use crate::policy::host_rule::HostRule;
-use crate::policy::{AllProxy, Layer, NetworkPolicy, Origin, Ruled};
+use crate::policy::{AllProxy, Layer, NetworkPolicy, Origin, Ruled, UserProxies};
 use crate::report::Violation;
 
 mod catch;
@@ -20,6 +20,7 @@ mod limits;
 mod refusals;
 mod socks;
 mod tunnels;
+mod upstream;
 
 /// Long enough for a loaded machine; a hanging proxy fails instead of blocking the suite.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -98,6 +99,10 @@ pub(super) fn network(allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
         all_proxy: AllProxy::Http,
         allow_local_binding: false,
         transparent_ports: None,
+        user_proxies: UserProxies::default(),
+        unix_sockets: Vec::new(),
+        all_unix_sockets: None,
+        access_log: None,
         off_by: None,
         managed_only: None,
         hint_file: None,
@@ -142,7 +147,10 @@ fn fixture_with(
     let sink = Arc::new(Recorder::default());
     let mut config = ProxyConfig {
         identify: None,
+        access: None,
         egress: EgressPolicy::new(policy),
+        upstream: Chain::default(),
+        user_ports: vec![],
         listeners: vec![listener],
         forwards: vec![],
         catch: None,

@@ -52,7 +52,7 @@ fn same(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// RFC 4648 §4, encoding only: credentials are compared encoded, never decoded.
-fn base64(data: &[u8]) -> String {
+pub(super) fn base64(data: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(data.len().div_ceil(3) * 4);
     for chunk in data.chunks(3) {

@@ -16,13 +16,20 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::access::Counts;
+use super::link::Link;
 use super::vet::{Expected, VetError, Violated};
 use crate::sys::splice::Pipe;
 
 /// Bytes a direction carries by copying before it gets a pipe: short connections never pay for one.
 const COPY_FIRST: u64 = 64 * 1024;
+/// Bytes after which a direction is a transfer that is worth a wide pipe.
+const WIDE_FROM: u64 = 1 << 20;
 /// 8 KiB, the usual default, costs twice the CPU (egress-proxy §2).
 const BUFFER: usize = 64 * 1024;
+
+mod over_tls;
+
 thread_local! {
     /// One buffer serves every tunnel of the thread: it is only used between a read and a write that both complete at once, so
     /// idle tunnels hold no memory.
@@ -42,7 +49,7 @@ pub(super) struct Early {
 #[derive(Debug)]
 pub(super) struct Ends {
     pub(super) client: TcpStream,
-    pub(super) upstream: TcpStream,
+    pub(super) upstream: Link,
     pub(super) early: Early,
 }
 
@@ -53,46 +60,78 @@ pub(super) async fn run<G>(
     expected: Option<Expected<'_>>,
     idle: Duration,
     uploaded: G,
+    counts: &Counts,
 ) -> Result<(), Box<Stopped>> {
     let Ends {
         client,
         upstream,
         early,
     } = ends;
-    for socket in [&client, &upstream] {
+    for socket in [&client, upstream.socket()] {
         // Latency only: a tunnel without these still works.
         let _ = socket.set_nodelay(true);
         let _ = nix::sys::socket::setsockopt(socket, sockopt::KeepAlive, &true);
     }
     let activity = Activity::new();
-    let up = async {
+    let first = async {
         let first = match expected {
             Some(expected) => expected.vet(&client, early.from_client).await?,
             None => early.from_client,
         };
-        let end = carry(&client, &upstream, first, &activity).await?;
-        drop(uploaded);
-        Ok::<_, VetError>(end)
+        counts.first(&first);
+        Ok::<_, VetError>(first)
     };
-    let down = async {
-        let end = carry(&upstream, &client, early.from_upstream, &activity).await?;
-        Ok(end)
+    let flow = |count| Flow {
+        activity: &activity,
+        count,
     };
-    let result = tokio::select! {
-        result = async { tokio::try_join!(up, down) } => result,
-        () = activity.idle(idle) => Err(VetError::Broken),
+    let (sent, received) = (flow(&counts.up), flow(&counts.down));
+    let (result, upstream) = match upstream {
+        Link::Plain(stream) => {
+            let up = async { Ok(carry(&client, &stream, first.await?, &sent).await?) };
+            let down = carry(&stream, &client, early.from_upstream, &received);
+            let result = both(up, uploaded, down, &activity, idle).await;
+            (result, Link::Plain(stream))
+        }
+        Link::Tls(tls) => {
+            let (mut read, mut write) = tokio::io::split(*tls);
+            let up = async { Ok(over_tls::up(&client, &mut write, first.await?, &sent).await?) };
+            let down = over_tls::down(&mut read, &client, early.from_upstream, &received);
+            let result = both(up, uploaded, down, &activity, idle).await;
+            (result, Link::Tls(Box::new(read.unsplit(write))))
+        }
     };
     match result {
         Ok((End::Whole, End::Whole)) => Ok(()),
         Ok(_) | Err(VetError::Broken) => {
             let _ = client.set_zero_linger();
-            let _ = upstream.set_zero_linger();
+            let _ = upstream.socket().set_zero_linger();
             Ok(())
         }
         Err(VetError::Denied(violated)) => {
-            let _ = upstream.set_zero_linger();
+            let _ = upstream.socket().set_zero_linger();
             Err(Box::new(Stopped { client, violated }))
         }
+    }
+}
+
+/// Both directions to their ends, or until nothing has moved for too long.
+async fn both<G>(
+    up: impl Future<Output = Result<End, VetError>>,
+    uploaded: G,
+    down: impl Future<Output = io::Result<End>>,
+    activity: &Activity,
+    idle: Duration,
+) -> Result<(End, End), VetError> {
+    let up = async {
+        let end = up.await?;
+        drop(uploaded);
+        Ok(end)
+    };
+    let down = async { Ok(down.await?) };
+    tokio::select! {
+        result = async { tokio::try_join!(up, down) } => result,
+        () = activity.idle(idle) => Err(VetError::Broken),
     }
 }
 
@@ -114,25 +153,28 @@ enum End {
 }
 
 /// One direction, to its end. An error is one of reading: the sender broke off.
-async fn carry(
-    from: &TcpStream,
-    to: &TcpStream,
-    early: Bytes,
-    activity: &Activity,
-) -> io::Result<End> {
+async fn carry(from: &TcpStream, to: &TcpStream, early: Bytes, flow: &Flow<'_>) -> io::Result<End> {
     if !early.is_empty() {
         if write_all(to, &early).await.is_err() {
             return Ok(End::Cut);
         }
-        activity.touch();
+        flow.moved(early.len());
     }
     drop(early);
     let mut total = 0;
     let mut pipe = None;
+    let mut asked_wide = false;
     loop {
         if pipe.is_none() && total >= COPY_FIRST {
             // Where there is no splice, or no descriptor left, copying goes on.
             pipe = Some(Pipe::new().ok());
+        }
+        if let Some(Some(ready)) = &mut pipe
+            && !asked_wide
+            && total >= WIDE_FROM
+        {
+            asked_wide = true;
+            ready.widen();
         }
         let moved = match &pipe {
             Some(Some(ready)) => match splice_some(from, to, ready).await {
@@ -148,7 +190,8 @@ async fn carry(
         match moved {
             Moved::Some(n) => {
                 total = total.saturating_add(n);
-                activity.touch();
+                flow.count.fetch_add(n, Ordering::Relaxed);
+                flow.activity.touch();
             }
             Moved::End => {
                 // ENOTCONN: the other side is gone altogether, and its own direction reports that.
@@ -236,6 +279,19 @@ async fn write_all(to: &TcpStream, mut data: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// One direction, to say that something moved.
+struct Flow<'a> {
+    activity: &'a Activity,
+    count: &'a AtomicU64,
+}
+
+impl Flow<'_> {
+    fn moved(&self, bytes: usize) {
+        self.count.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.activity.touch();
+    }
 }
 
 /// When something last moved, in either direction.

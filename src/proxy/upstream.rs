@@ -1,18 +1,22 @@
 //! Connections to HTTP servers for absolute-form requests: one per client connection and authority, kept alive between requests,
-//! never shared between clients, so that no client can be given an answer meant for another.
+//! never shared between clients, so that no client can be given an answer meant for another. Where a proxy is on the way, that is
+//! where the connection leads, and requests keep their absolute form.
 
 use std::time::Duration;
 
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::header::{HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 
 use super::dial::Dialer;
 use super::limits::{MAX_ANSWER_FIELDS, MAX_ANSWER_HEAD};
 use super::refusal::{Body, Refusal, empty};
+use super::through::{ProxyError, authorization};
 use crate::policy::host::Authority;
+use crate::policy::upstream::Hop;
 
 /// How long a kept connection may take to become ready again before a new one is dialled instead.
 const REUSE_LIMIT: Duration = Duration::from_secs(1);
@@ -22,18 +26,43 @@ const REUSE_LIMIT: Duration = Duration::from_secs(1);
 pub(super) struct Upstream {
     to: Authority,
     sender: SendRequest<Body>,
+    via: Option<Via>,
+}
+
+/// A proxy on the way.
+#[derive(Debug)]
+struct Via {
+    hop: Hop,
+    authorization: Option<HeaderValue>,
+}
+
+impl Via {
+    fn new(hop: &Hop) -> Self {
+        // What base64 gives is a valid value.
+        let authorization = authorization(hop).and_then(|v| HeaderValue::try_from(v).ok());
+        Self {
+            hop: hop.clone(),
+            authorization: authorization.map(|mut value| {
+                value.set_sensitive(true);
+                value
+            }),
+        }
+    }
 }
 
 impl Upstream {
     async fn dial(dialer: &Dialer, to: &Authority) -> Result<Self, Refusal> {
-        let stream = dialer.dial(to).await.map_err(|e| Refusal::dial(to, e))?;
+        let (link, hop) = dialer
+            .dial_request(to)
+            .await
+            .map_err(|e| Refusal::dial(to, e))?;
         // Latency only.
-        let _ = stream.set_nodelay(true);
+        let _ = link.socket().set_nodelay(true);
         let (sender, connection) = http1::Builder::new()
             .preserve_header_case(true)
             .max_buf_size(MAX_ANSWER_HEAD)
             .max_headers(MAX_ANSWER_FIELDS)
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(link))
             .await
             .map_err(|e| Refusal::Upstream(to.clone(), reason(&e)))?;
         // Ends with the sender or with the server; its errors reach whoever waits for an answer.
@@ -41,7 +70,37 @@ impl Upstream {
         Ok(Self {
             to: to.clone(),
             sender,
+            via: hop.map(Via::new),
         })
+    }
+
+    /// The request as the next hop wants it: a proxy is told the whole URL, and who asks.
+    fn addressed(&self, mut request: Request<Body>) -> Result<Request<Body>, Refusal> {
+        if let Some(via) = &self.via {
+            let path = request.uri().path_and_query().map_or("/", |p| p.as_str());
+            let url = format!("http://{}{path}", self.to);
+            *request.uri_mut() =
+                Uri::try_from(url).map_err(|e| Refusal::Malformed(e.to_string()))?;
+            if let Some(value) = &via.authorization {
+                request
+                    .headers_mut()
+                    .insert(PROXY_AUTHORIZATION, value.clone());
+            }
+        }
+        Ok(request)
+    }
+
+    /// The proxy's own question is not for the client, who would answer it with what is meant for us.
+    fn not_a_login(&self, dialer: &Dialer, response: &Response<Incoming>) -> Result<(), Refusal> {
+        match &self.via {
+            Some(via) if response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                let offers = response.headers().get_all(PROXY_AUTHENTICATE);
+                let offers = offers.iter().filter_map(|v| v.to_str().ok());
+                let error = ProxyError::login(&via.hop, offers);
+                Err(Refusal::Dial(dialer.useless(error)))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     async fn is_ready_for(&mut self, to: &Authority) -> bool {
@@ -76,8 +135,10 @@ pub(super) async fn send(
         && upstream.is_ready_for(to).await
     {
         let spare = repeatable(&request);
-        match upstream.sender.try_send_request(request).await {
+        let addressed = upstream.addressed(request)?;
+        match upstream.sender.try_send_request(addressed).await {
             Ok(response) => {
+                upstream.not_a_login(dialer, &response)?;
                 keep(kept, upstream, &response);
                 return Ok(response);
             }
@@ -98,11 +159,13 @@ pub(super) async fn send(
             });
         }
     };
+    let request = upstream.addressed(request)?;
     let response = upstream
         .sender
         .send_request(request)
         .await
         .map_err(|e| Refusal::Upstream(to.clone(), reason(&e)))?;
+    upstream.not_a_login(dialer, &response)?;
     keep(kept, upstream, &response);
     Ok(response)
 }

@@ -10,21 +10,39 @@ use crate::policy::AllProxy;
 /// Loopback only, in every form tools look for. No private ranges: those targets would go around the proxy.
 const NO_PROXY: &str = "localhost,127.0.0.1,::1,[::1]";
 
+/// Ports of the caller's own proxies.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Instead {
+    /// An HTTP proxy.
+    pub http: Option<u16>,
+    /// A SOCKS proxy.
+    pub socks: Option<u16>,
+}
+
 /// The proxy variables of a child whose proxies listen on `127.0.0.1:port`.
 ///
 /// `exe` is this executable as the child sees it (ssh's ProxyCommand), `known_hosts` a read-only copy of the caller's file. The
 /// address is always written as 127.0.0.1: `localhost` costs a look-up and may be ::1.
+///
+/// `instead` are proxies of the caller that stand on the same loopback, in place of ours.
 #[must_use]
 pub fn child_env(
     port: u16,
+    instead: Instead,
     all_proxy: AllProxy,
     token: Option<&str>,
     exe: &Path,
     known_hosts: Option<&Path>,
 ) -> Vec<(OsString, OsString)> {
     let login = token.map_or_else(String::new, |t| format!("{USER}:{t}@"));
-    let http = format!("http://{login}127.0.0.1:{port}");
-    let socks = format!("socks5h://{login}127.0.0.1:{port}");
+    let address = |instead: Option<u16>| match instead {
+        Some(theirs) => format!("127.0.0.1:{theirs}"),
+        None => format!("{login}127.0.0.1:{port}"),
+    };
+    let http = format!("http://{}", address(instead.http));
+    let socks = format!("socks5h://{}", address(instead.socks));
+    let token = token.filter(|_| instead.http.is_none());
+    let port = instead.http.unwrap_or(port);
     let all = match all_proxy {
         AllProxy::Http => &http,
         AllProxy::Socks => &socks,
@@ -173,6 +191,7 @@ mod tests {
     fn without_token() {
         let vars = child_env(
             3128,
+            Instead::default(),
             AllProxy::Http,
             None,
             Path::new("/usr/bin/ccbox"),
@@ -208,6 +227,7 @@ mod tests {
     fn with_token_and_socks() {
         let vars = child_env(
             3128,
+            Instead::default(),
             AllProxy::Socks,
             Some("t0k"),
             Path::new("/opt/my 'box'/100%/ccbox"),
@@ -243,7 +263,14 @@ mod tests {
 
     #[test]
     fn everything_set_is_first_removed() {
-        let vars = child_env(1, AllProxy::Http, Some("t"), Path::new("/c"), None);
+        let vars = child_env(
+            1,
+            Instead::default(),
+            AllProxy::Http,
+            Some("t"),
+            Path::new("/c"),
+            None,
+        );
         for (name, _) in vars {
             let injected = name == "JAVA_TOOL_OPTIONS" || name == "GIT_SSH_COMMAND";
             assert!(injected || is_proxy_variable(&name), "{}", name.display());

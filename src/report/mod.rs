@@ -3,6 +3,7 @@
 //! A [`Reporter`] takes denials from any thread while the command runs. It never waits long for a reader, and a broken
 //! stderr is no error: the command's life does not depend on who listens.
 
+pub mod access;
 mod dedup;
 pub mod event;
 mod patient;

@@ -71,6 +71,7 @@ fn program(plan: &InnerPlan, domain: &Domain, broker: bool) -> io::Result<Progra
         landlock_abi: domain.abi,
         broker,
         reads: plan.trap_reads,
+        sockets: plan.trap_sockets,
     })
     .map_err(io::Error::other)
 }

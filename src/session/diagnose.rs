@@ -5,12 +5,13 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::sched::CloneFlags;
 use nix::unistd::{getgid, getuid};
 
 use super::SessionError;
 use super::prestage::give_up_privileges;
 use crate::backend::NetSetup;
+use crate::sys::libc;
+use crate::sys::namespaces::CloneFlags;
 use crate::sys::process::{Forked, WaitFor, exit_now, fork_into, wait};
 use crate::sys::{fds, namespaces, netlink, prctl};
 
@@ -67,25 +68,25 @@ fn verdict(socket: &OwnedFd) -> io::Result<Result<(), Errno>> {
 
 fn try_it(trial: Trial) -> io::Result<()> {
     let ids = (getuid().as_raw(), getgid().as_raw());
-    nix::sched::unshare(CloneFlags::CLONE_NEWUSER)?;
+    namespaces::enter(CloneFlags::CLONE_NEWUSER)?;
     namespaces::map_own_ids(ids.0, ids.1)?;
     match trial {
         Trial::UserNamespace => Ok(()),
         Trial::Network => {
-            nix::sched::unshare(CloneFlags::CLONE_NEWNET)?;
+            namespaces::enter(CloneFlags::CLONE_NEWNET)?;
             netlink::loopback_up()
         }
         Trial::NestedUserNamespace => {
             give_up_privileges(ids.0)?;
-            nix::sched::unshare(CloneFlags::CLONE_NEWUSER)?;
+            namespaces::enter(CloneFlags::CLONE_NEWUSER)?;
             namespaces::map_own_ids(ids.0, ids.1)
         }
         Trial::Mount => {
-            nix::sched::unshare(CloneFlags::CLONE_NEWNS)?;
+            namespaces::enter(CloneFlags::CLONE_NEWNS)?;
             namespaces::make_mounts_private()
         }
         Trial::Proc => {
-            nix::sched::unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID)?;
+            namespaces::enter(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID)?;
             namespaces::make_mounts_private()?;
             in_new_process_namespace()
         }

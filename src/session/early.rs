@@ -11,7 +11,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use nix::sched::CloneFlags;
 use nix::unistd::{Pid, getgid, getuid};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +20,8 @@ use super::wire::{SetupFailure, Step};
 use crate::backend::{NetSetup, PreMount};
 use crate::exit;
 use crate::sys::fds;
+use crate::sys::libc;
+use crate::sys::namespaces::CloneFlags;
 use crate::sys::process::{Forked, WaitFor, exit_now, fork_into, wait};
 use crate::sys::signals::{self, SignalSet};
 

@@ -48,6 +48,7 @@ struct Bytes {
     floor: Option<[Vec<OsString>; 2]>,
     read_floor: [Vec<OsString>; 2],
     trap_reads: bool,
+    trap_sockets: bool,
 }
 
 fn texts(paths: Vec<PathBuf>) -> Vec<OsString> {
@@ -90,6 +91,7 @@ pub(super) fn pack(plan: InnerPlan, facts: Facts) -> io::Result<Vec<u8>> {
             .map(|floor| [floor.covered, floor.exempt].map(texts)),
         read_floor: [plan.read_floor.closed, plan.read_floor.above].map(texts),
         trap_reads: plan.trap_reads,
+        trap_sockets: plan.trap_sockets,
     };
     postcard::to_stdvec(&bytes).map_err(io::Error::other)
 }
@@ -129,6 +131,7 @@ pub(super) fn unpack(bytes: &[u8]) -> io::Result<(InnerPlan, Facts)> {
         }),
         read_floor: ReadFloor { closed, above },
         trap_reads: bytes.trap_reads,
+        trap_sockets: bytes.trap_sockets,
     };
     Ok((plan, bytes.facts))
 }
@@ -175,6 +178,7 @@ mod tests {
                 above: vec!["/".into(), "/a".into()],
             },
             trap_reads: true,
+            trap_sockets: true,
         };
         let facts = Facts {
             control: 5,

@@ -8,7 +8,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use nix::errno::Errno;
-use nix::sched::CloneFlags;
 use nix::unistd::{getgid, getuid};
 
 use super::SessionError;
@@ -22,6 +21,7 @@ use super::live::{Live, Orphans};
 use super::prestage::{self, Becomes, PreStage};
 use crate::backend::{Engine, EngineArg, InnerPlan, Invocation, NetSetup};
 use crate::exit;
+use crate::sys::namespaces::CloneFlags;
 use crate::sys::process::{Forked, exit_now, fork_into};
 use crate::sys::signals::SignalSet;
 use crate::sys::{fds, prctl};

@@ -25,10 +25,13 @@ use super::covers;
 use super::wire::{self, Report, SetupFailure, Step};
 use crate::backend::{Mount, OverlayMount, PreMount, STAGE};
 use crate::sys::fds::{self, Kind};
+use crate::sys::libc;
 use crate::sys::mounts::{self, Reach, Without, Workshop};
+use crate::sys::objects::{self, permissions};
 use crate::sys::{fuse, namespaces};
 
 /// What a directory made on the way to a place permits.
+const PASSABLE_BITS: u32 = 0o755;
 const PASSABLE: Mode = Mode::from_bits_truncate(0o755);
 /// A mount point for a file.
 const READABLE: Mode = Mode::from_bits_truncate(0o444);
@@ -111,7 +114,7 @@ fn build(all: &[&PreMount], served: Option<Served>) -> Result<OwnedFd, SetupFail
     let mut todo = all.iter().zip(taken).peekable();
     let root = match todo.next_if(|(mount, _)| is_root(mount)) {
         Some((_, Taken::Tree(tree))) => tree,
-        _ => tmpfs(PASSABLE.bits(), None).map_err(|e| Step::Mount.failed(&e, "/"))?,
+        _ => tmpfs(PASSABLE_BITS, None).map_err(|e| Step::Mount.failed(&e, "/"))?,
     };
     // On the mounts of the pieces, which stay below it, out of everybody's reach.
     mounts::attach(root.as_fd(), top.as_fd()).map_err(workshop)?;
@@ -256,7 +259,7 @@ impl Served {
 
     /// The next node.
     fn next(&mut self) -> io::Result<OwnedFd> {
-        let path = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let path = fds::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let name = covers::name(self.used);
         self.used += 1;
         Ok(nix::fcntl::openat(
@@ -324,7 +327,7 @@ impl Pieces {
         }
         for (n, (dst, content, mode)) in data.into_iter().enumerate() {
             let name = CString::new(n.to_string())?;
-            let file = workshop.file(&name, content, Mode::from_bits_truncate(mode))?;
+            let file = workshop.file(&name, content, permissions(mode))?;
             pieces.generated.push((dst.clone(), file));
         }
         workshop.seal()?;
@@ -383,7 +386,7 @@ impl Guest {
             Mount::Tmpfs { dst, mode, size } => (dst, self.tmpfs(dst, *mode, *size)),
             Mount::Dir { dst, mode } => (
                 dst,
-                self.place(dst, New::Directory(Mode::from_bits_truncate(*mode)))
+                self.place(dst, New::Directory(permissions(*mode)))
                     .map(drop),
             ),
             Mount::Symlink { target, dst } => (dst, self.symlink(target, dst)),
@@ -416,7 +419,7 @@ impl Guest {
 
     fn tmpfs(&mut self, dst: &Path, mode: u32, size: Option<u64>) -> io::Result<()> {
         let new = tmpfs(mode, size)?;
-        self.own.push(fstat(&new)?.st_dev);
+        self.own.push(objects::device(&fstat(&new)?));
         let place = self.place(dst, New::Directory(PASSABLE))?;
         mounts::attach(new.as_fd(), place.as_fd())
     }
@@ -436,7 +439,7 @@ impl Guest {
 
     fn file(&self, dst: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         let (parent, name) = self.parent(dst)?;
-        let file = create(&parent, name, Mode::from_bits_truncate(mode))?;
+        let file = create(&parent, name, permissions(mode))?;
         io::Write::write_all(&mut std::fs::File::from(file), content)
     }
 
@@ -473,7 +476,7 @@ impl Guest {
         let Taken::Devices(nodes) = taken else {
             return Err(Errno::EINVAL.into());
         };
-        self.tmpfs(dst, PASSABLE.bits(), None)?;
+        self.tmpfs(dst, PASSABLE_BITS, None)?;
         let dev = self.open(dst)?;
         for (name, node) in nodes {
             drop(create(&dev, std::ffi::OsStr::new(name), READABLE)?);
@@ -514,7 +517,7 @@ impl Guest {
             return Err(Errno::EINVAL.into());
         };
         let parent = self.place(parent, New::Directory(PASSABLE))?;
-        if !self.own.contains(&fstat(&parent)?.st_dev) {
+        if !self.own.contains(&objects::device(&fstat(&parent)?)) {
             return Err(Errno::ENOENT.into());
         }
         Ok((parent, name))
@@ -525,7 +528,7 @@ impl Guest {
     }
 
     fn note_root(&mut self) -> io::Result<()> {
-        self.own.push(fstat(&self.root)?.st_dev);
+        self.own.push(objects::device(&fstat(&self.root)?));
         Ok(())
     }
 }

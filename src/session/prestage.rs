@@ -17,7 +17,6 @@ use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sched::CloneFlags;
 use nix::unistd::{getpid, getppid};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +28,8 @@ use super::premounts;
 use super::wire::{self, Report, SetupFailure, Step};
 use crate::backend::{NetSetup, PreMount};
 use crate::exit;
+use crate::sys::libc;
+use crate::sys::namespaces::CloneFlags;
 use crate::sys::prctl::{self, Left};
 use crate::sys::process::{Forked, WaitFor, exec, exit_now, fork_into, wait};
 use crate::sys::signals::{SignalFd, SignalSet};

@@ -63,7 +63,12 @@ pub(super) struct NetKeys {
     pub(super) all_proxy: Scalar<AllProxy>,
     pub(super) allow_local_binding: Scalar<bool>,
     pub(super) transparent_ports: Scalar<Vec<u16>>,
+    pub(super) unix_sockets: Vec<Ruled<PathEntry>>,
+    pub(super) all_unix_sockets: Scalar<bool>,
+    pub(super) access_log: Scalar<Option<PathBuf>>,
     pub(super) upstream: Scalar<UpstreamProxy>,
+    pub(super) http_proxy_port: Scalar<u16>,
+    pub(super) socks_proxy_port: Scalar<u16>,
     pub(super) allowed: Vec<Ruled<HostRule>>,
     pub(super) denied: Vec<Ruled<HostRule>>,
     /// Spellings of `denied` that were ambiguous, in words.
@@ -84,6 +89,7 @@ pub(super) struct EnvKeys {
 pub(super) struct MacosKeys {
     pub(super) dns: Scalar<bool>,
     pub(super) allow_apple_events: Scalar<bool>,
+    pub(super) keychain: Scalar<bool>,
     pub(super) weaker_network_isolation: Scalar<bool>,
 }
 

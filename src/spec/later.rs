@@ -50,26 +50,6 @@ pub(super) fn network(net: &Table<'_>) -> Result<(), SpecError> {
             )
             .with_hint("add the hosts to `network.allowed_domains`"));
     }
-    net.strings("allow_unix_sockets")?;
-    let sockets = "unix sockets cannot be decided by path in this build, all are closed";
-    refuse_non_empty(net, "allow_unix_sockets", Some(sockets));
-    if net.bool("allow_all_unix_sockets")?.is_some_and(|a| a.value) {
-        refuse(net, "allow_all_unix_sockets", Some(sockets), false);
-    }
-    if let Some(node) = net.get("access_log") {
-        let text = reader.text_or_empty("network.access_log", node, true)?;
-        if !text.value.is_empty() {
-            refuse(net, "access_log", None, false);
-        }
-    }
-    for key in ["http_proxy_port", "socks_proxy_port"] {
-        if let Some(port) = net.count(key)?
-            && let Some(node) = net.get(key)
-        {
-            check_port(reader, key, node, port.value)?;
-            refuse(net, key, None, false);
-        }
-    }
     if let Some(node) = net.get("tls_terminate") {
         if !node.get_ref().is_table() {
             return Err(reader.wrong_type("network.tls_terminate", "a table", node));

@@ -2,7 +2,7 @@
 
 use super::SpecError;
 use super::keys::Keys;
-use super::merge::{rank_sandbox, set};
+use super::merge::{rank_sandbox, replace, set};
 use super::notices::place;
 use crate::policy::{BackendChoice, Caches, Layer, Mode, NetworkMode, Policy, Ruled, View};
 
@@ -89,7 +89,25 @@ pub(super) fn apply(keys: Keys, policy: &mut Policy) {
     if let Some(ports) = keys.net.transparent_ports {
         net.transparent_ports = Some(ports.value);
     }
+    net.unix_sockets.extend(keys.net.unix_sockets);
+    if let Some(log) = keys.net.access_log {
+        net.access_log = log.value.map(|value| Ruled {
+            value,
+            origin: log.origin,
+        });
+    }
+    if let Some(all) = keys.net.all_unix_sockets
+        && !all.value
+        && net.all_unix_sockets.take().is_some()
+    {
+        said.push(format!(
+            "`network.allow_all_unix_sockets` is set by {}",
+            place(&all.origin)
+        ));
+    }
     set(&mut policy.upstream, keys.net.upstream);
+    replace(&mut net.user_proxies.http, keys.net.http_proxy_port);
+    replace(&mut net.user_proxies.socks, keys.net.socks_proxy_port);
     net.allowed.extend(keys.net.allowed);
     net.denied.extend(keys.net.denied);
     said.extend(keys.net.notices);
@@ -155,6 +173,13 @@ pub(super) fn apply(keys: Keys, policy: &mut Policy) {
         &mut macos.allow_apple_events,
         keys.macos.allow_apple_events.as_ref(),
         |a| u8::from(!a),
+        said,
+    );
+    floor(
+        "macos.keychain",
+        &mut macos.keychain,
+        keys.macos.keychain.as_ref(),
+        |k| u8::from(!k),
         said,
     );
     floor(

@@ -7,6 +7,7 @@ use super::layer::Layered;
 use super::notices::{self, Said};
 use super::source::shown;
 use super::{LayerInfo, Loaded, SpecError, managed};
+use crate::policy::path::PathEntry;
 use crate::policy::{BackendChoice, Layer, NetworkMode, Origin, Policy, Ruled, SandboxMode};
 
 /// Everything that is merged, weakest first.
@@ -73,9 +74,27 @@ pub(super) fn merge(stack: Stack, call: Call<'_>) -> Result<Loaded, SpecError> {
     if policy.net.mode != NetworkMode::Off {
         policy.net.off_by = None;
     }
+    keep_access_log(&mut policy);
     notices::open_network_takes_no_rules(&policy)?;
     notices::add(&mut policy, &said);
     Ok(Loaded { policy, layers })
+}
+
+/// The access log is ccbox's own, and what is in it is about other runs as well.
+fn keep_access_log(policy: &mut Policy) {
+    let Some(log) = &policy.net.access_log else {
+        return;
+    };
+    if policy.net.mode == NetworkMode::Open {
+        policy.notices.push(
+            "`network.access_log` has no lines in this run: with `network.mode = \"open\"` nothing goes through the proxies".to_owned(),
+        );
+    }
+    policy.fs.own_files.push(log.clone());
+    policy.fs.deny_read.push(Ruled {
+        value: PathEntry::Exact(log.value.clone()),
+        origin: log.origin.clone(),
+    });
 }
 
 /// One layer over what is there.
@@ -127,10 +146,22 @@ fn apply(keys: Keys, to: &mut Policy, said: &mut Said, macos: bool) {
     if let Some(ports) = keys.net.transparent_ports {
         net.transparent_ports = Some(ports.value);
     }
+    net.unix_sockets.extend(keys.net.unix_sockets);
+    if let Some(log) = keys.net.access_log {
+        net.access_log = log.value.map(|value| Ruled {
+            value,
+            origin: log.origin,
+        });
+    }
+    if let Some(all) = keys.net.all_unix_sockets {
+        net.all_unix_sockets = all.value.then_some(all.origin);
+    }
     set(&mut net.allow_local_binding, keys.net.allow_local_binding);
     net.allowed.extend(keys.net.allowed);
     net.denied.extend(keys.net.denied);
     set(&mut to.upstream, keys.net.upstream);
+    replace(&mut net.user_proxies.http, keys.net.http_proxy_port);
+    replace(&mut net.user_proxies.socks, keys.net.socks_proxy_port);
     to.tmp_size = keys.fs.tmp_size.or(to.tmp_size.take());
     to.notices.extend(keys.net.notices);
 
@@ -145,6 +176,7 @@ fn apply(keys: Keys, to: &mut Policy, said: &mut Said, macos: bool) {
         &mut to.macos.allow_apple_events,
         keys.macos.allow_apple_events,
     );
+    set(&mut to.macos.keychain, keys.macos.keychain);
     set(
         &mut to.macos.weaker_network_isolation,
         keys.macos.weaker_network_isolation,
@@ -172,6 +204,13 @@ fn apply(keys: Keys, to: &mut Policy, said: &mut Said, macos: bool) {
 pub(super) fn set<T>(slot: &mut T, value: Scalar<T>) {
     if let Some(ruled) = value {
         *slot = ruled.value;
+    }
+}
+
+/// As [`set`], where the origin matters later.
+pub(super) fn replace<T>(slot: &mut Scalar<T>, value: Scalar<T>) {
+    if value.is_some() {
+        *slot = value;
     }
 }
 

@@ -182,6 +182,19 @@ pub fn load(req: &LoadRequest) -> Result<Loaded, SpecError> {
     load_on(req, host)
 }
 
+/// As [`load`], on a system that is named.
+#[cfg(test)]
+pub(crate) fn load_as(req: &LoadRequest, macos: bool) -> Result<Loaded, SpecError> {
+    let managed_owner = 0;
+    load_on(
+        req,
+        Host {
+            macos,
+            managed_owner,
+        },
+    )
+}
+
 /// What tests make up.
 #[derive(Debug, Clone, Copy)]
 struct Host {

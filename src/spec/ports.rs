@@ -1,4 +1,4 @@
-//! `network.transparent_ports`: on which ports connections without a proxy are caught.
+//! Ports in `[network]`: those on which connections without a proxy are caught, and those of the caller's own proxies.
 
 use toml::de::DeValue;
 
@@ -10,6 +10,17 @@ use super::reader::Table;
 const KEY: &str = "transparent_ports";
 /// Their sockets travel in one packet.
 const MAX_PORTS: usize = 100;
+
+/// `http_proxy_port` and `socks_proxy_port`.
+pub(super) fn proxy(net: &Table<'_>, key: &'static str) -> Result<Scalar<u16>, SpecError> {
+    let (Some(number), Some(node)) = (net.count(key)?, net.get(key)) else {
+        return Ok(None);
+    };
+    check_port(net.reader, key, node, number.value)?;
+    Ok(u16::try_from(number.value)
+        .ok()
+        .map(|port| net.reader.ruled(node, port)))
+}
 
 /// Reads the list; duplicates count once.
 pub(super) fn transparent(net: &Table<'_>) -> Result<Scalar<Vec<u16>>, SpecError> {

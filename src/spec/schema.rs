@@ -130,7 +130,12 @@ pub(super) const TABLES: &[TableKeys] = &[
     ("linux", &["weaker_nested"]),
     (
         "macos",
-        &["dns", "allow_apple_events", "weaker_network_isolation"],
+        &[
+            "dns",
+            "allow_apple_events",
+            "keychain",
+            "weaker_network_isolation",
+        ],
     ),
     ("commands", &["excluded"]),
     (

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::SpecError;
@@ -15,6 +16,7 @@ use super::reader::{Node, Reader, Table};
 use super::source::shown;
 use crate::policy::host_rule::{HostRule, HostRuleError};
 use crate::policy::path::{EntryText, ListKind, PathEntry, PathEntryError, unresolved};
+use crate::policy::upstream::ProxyUrl;
 use crate::policy::{
     AllProxy, BackendChoice, Bind, Caches, EngineChoice, Layer, Mode, NetworkMode, Ruled,
     SandboxMode, UpstreamProxy, View,
@@ -216,9 +218,27 @@ fn network(top: &Table<'_>) -> Result<NetKeys, SpecError> {
         &[("http", AllProxy::Http), ("socks", AllProxy::Socks)],
     )?;
     keys.upstream = upstream(&net)?;
+    keys.http_proxy_port = ports::proxy(&net, "http_proxy_port")?;
+    keys.socks_proxy_port = ports::proxy(&net, "socks_proxy_port")?;
     keys.transparent_ports = ports::transparent(&net)?;
+    keys.unix_sockets = paths(&net, "allow_unix_sockets", ListKind::Grant)?;
+    keys.all_unix_sockets = net.bool("allow_all_unix_sockets")?;
+    keys.access_log = access_log(&net)?;
     later::network(&net)?;
     Ok(keys)
+}
+
+/// A file; the empty text is none.
+fn access_log(net: &Table<'_>) -> Result<Scalar<Option<PathBuf>>, SpecError> {
+    let Some(node) = net.get("access_log") else {
+        return Ok(None);
+    };
+    let text = net.reader.text_or_empty("network.access_log", node, true)?;
+    if text.value.is_empty() {
+        return Ok(Some(net.reader.ruled(node, None)));
+    }
+    let file = path(net, "access_log", ListKind::Grant)?;
+    Ok(file.map(|file| net.reader.ruled(node, Some(file.value))))
 }
 
 fn upstream(net: &Table<'_>) -> Result<Scalar<UpstreamProxy>, SpecError> {
@@ -234,20 +254,24 @@ fn upstream(net: &Table<'_>) -> Result<Scalar<UpstreamProxy>, SpecError> {
             value: UpstreamProxy::None,
             origin: value.origin,
         }),
-        url if url.contains("://") => {
-            if let Some(node) = net.entry("upstream_proxy") {
-                let why =
-                    "this build takes the upstream proxy from the environment (`env`) or uses none";
+        url if url.contains([':', '.']) => {
+            let proxy = ProxyUrl::parse(url).map_err(|why| {
+                // The text is not repeated: there may be a password in it.
+                let span = net.entry("upstream_proxy").map_or(0..0, Spanned::span);
                 net.reader
-                    .later("`network.upstream_proxy`", node, Some(why), false);
-            }
-            None
+                    .error(span, format!("`network.upstream_proxy`: {why}"))
+                    .with_hint("write `http://user:password@host:port`")
+            })?;
+            Some(Ruled {
+                value: UpstreamProxy::Url(proxy),
+                origin: value.origin,
+            })
         }
         // Neither word: the error names them.
-        _ => net.choice(
-            "upstream_proxy",
-            &[("env", UpstreamProxy::Env), ("none", UpstreamProxy::None)],
-        )?,
+        _ => {
+            net.choice("upstream_proxy", &[("env", ()), ("none", ())])?;
+            None
+        }
     })
 }
 
@@ -321,6 +345,7 @@ fn macos(table: &Table<'_>) -> Result<MacosKeys, SpecError> {
     Ok(MacosKeys {
         dns: table.choice("dns", &[("on", true), ("off", false)])?,
         allow_apple_events: table.bool("allow_apple_events")?,
+        keychain: table.choice("keychain", &[("deny", false), ("allow", true)])?,
         weaker_network_isolation: table.bool("weaker_network_isolation")?,
     })
 }

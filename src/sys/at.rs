@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use nix::errno::Errno;
 
 use super::fds::owned;
+use super::libc;
 
 /// Every flag open(2) looks at; it ignores the others, which openat2(2) refuses (VALID_OPEN_FLAGS of linux/fcntl.h).
 pub const OPEN_FLAGS: i32 = libc::O_ACCMODE
@@ -68,6 +69,8 @@ pub struct Look {
     pub mount: u64,
     /// It is the root of that mount.
     pub mount_root: bool,
+    /// It may not be removed or moved, and its content only grows or stays (chattr(1), `+a` and `+i`).
+    pub kept: bool,
     /// When it was made, in seconds and nanoseconds, where the file system knows.
     pub birth: Option<(i64, u32)>,
 }
@@ -111,8 +114,8 @@ pub fn open(dir: BorrowedFd<'_>, path: &CStr, how: How) -> Result<OwnedFd, Errno
     let how = [how.flags, how.mode, how.resolve];
     // SAFETY: openat2 reads a NUL-terminated path and `struct open_how`, which is three u64 in this order; both outlive the call.
     let fd = unsafe {
-        libc::syscall(
-            libc::SYS_openat2,
+        syscall!(
+            SYS_openat2,
             dir.as_raw_fd(),
             path.as_ptr(),
             how.as_ptr(),
@@ -160,6 +163,7 @@ pub fn look(dir: BorrowedFd<'_>, name: &CStr) -> Result<Look, Errno> {
         return Err(Errno::ENOSYS);
     }
     let mount_root = libc::STATX_ATTR_MOUNT_ROOT as u64;
+    let kept = (libc::STATX_ATTR_APPEND | libc::STATX_ATTR_IMMUTABLE) as u64;
     Ok(Look {
         mode: u32::from(found.stx_mode),
         uid: found.stx_uid,
@@ -170,6 +174,7 @@ pub fn look(dir: BorrowedFd<'_>, name: &CStr) -> Result<Look, Errno> {
         size: found.stx_size,
         mount: found.stx_mnt_id,
         mount_root: found.stx_attributes & mount_root != 0,
+        kept: found.stx_attributes & kept != 0,
         birth: (found.stx_mask & libc::STATX_BTIME != 0)
             .then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec)),
     })
@@ -219,15 +224,7 @@ pub fn words(fd: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
 pub fn access(dir: BorrowedFd<'_>, name: &CStr, mode: i32) -> Result<(), Errno> {
     let flags = libc::AT_EACCESS | libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW;
     // SAFETY: faccessat2 reads a NUL-terminated path that outlives the call.
-    let r = unsafe {
-        libc::syscall(
-            libc::SYS_faccessat2,
-            dir.as_raw_fd(),
-            name.as_ptr(),
-            mode,
-            flags,
-        )
-    };
+    let r = unsafe { syscall!(SYS_faccessat2, dir.as_raw_fd(), name.as_ptr(), mode, flags,) };
     Errno::result(r).map(drop)
 }
 
@@ -241,15 +238,7 @@ pub fn make_dir(dir: BorrowedFd<'_>, name: &CStr, mode: u32) -> Result<(), Errno
 /// mknodat(2); the device number in the kernel's own encoding, as the system call takes it.
 pub fn make_node(dir: BorrowedFd<'_>, name: &CStr, mode: u32, device: u32) -> Result<(), Errno> {
     // SAFETY: mknodat reads a NUL-terminated path that outlives the call.
-    let r = unsafe {
-        libc::syscall(
-            libc::SYS_mknodat,
-            dir.as_raw_fd(),
-            name.as_ptr(),
-            mode,
-            device,
-        )
-    };
+    let r = unsafe { syscall!(SYS_mknodat, dir.as_raw_fd(), name.as_ptr(), mode, device,) };
     Errno::result(r).map(drop)
 }
 
@@ -276,8 +265,8 @@ pub fn rename(
 ) -> Result<(), Errno> {
     // SAFETY: renameat2 reads two NUL-terminated paths that outlive the call.
     let r = unsafe {
-        libc::syscall(
-            libc::SYS_renameat2,
+        syscall!(
+            SYS_renameat2,
             from.0.as_raw_fd(),
             from.1.as_ptr(),
             to.0.as_raw_fd(),
@@ -323,8 +312,8 @@ pub fn link_object(object: BorrowedFd<'_>, to: (BorrowedFd<'_>, &CStr)) -> Resul
 pub fn change_mode(object: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
     // SAFETY: fchmodat2 reads a NUL-terminated path that outlives the call.
     let r = unsafe {
-        libc::syscall(
-            libc::SYS_fchmodat2,
+        syscall!(
+            SYS_fchmodat2,
             object.as_raw_fd(),
             c"".as_ptr(),
             mode,
@@ -371,6 +360,18 @@ pub fn remove_attribute(object: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno
     Errno::result(r).map(drop)
 }
 
+/// getxattr(2) on the object of a descriptor, which may be of `O_PATH`: whether there is such an attribute.
+pub fn has_attribute(object: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno> {
+    let path = own_name(object);
+    // SAFETY: getxattr reads two NUL-terminated strings, which outlive the call, and writes nothing for a size of 0.
+    let r = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) };
+    match Errno::result(r) {
+        Ok(_) => Ok(true),
+        Err(Errno::ENODATA) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// truncate(2) on the object of a descriptor, which may be of `O_PATH`: all checks of the call are made on the object.
 pub fn truncate(object: BorrowedFd<'_>, length: i64) -> Result<(), Errno> {
     let name = own_name(object);
@@ -380,6 +381,7 @@ pub fn truncate(object: BorrowedFd<'_>, length: i64) -> Result<(), Errno> {
 }
 
 /// The magic number of the file system the object is on, and whether it (mount or file system) is read-only (fstatfs(2)).
+#[cfg(target_os = "linux")]
 pub fn file_system(object: BorrowedFd<'_>) -> Result<(i64, bool), Errno> {
     let found = nix::sys::statfs::fstatfs(object)?;
     let read_only = found
@@ -388,6 +390,12 @@ pub fn file_system(object: BorrowedFd<'_>) -> Result<(i64, bool), Errno> {
     // The type of the magic number differs by architecture.
     #[allow(clippy::unnecessary_cast)]
     Ok((found.filesystem_type().0 as i64, read_only))
+}
+
+/// Absent: there are no such numbers here.
+#[cfg(not(target_os = "linux"))]
+pub fn file_system(_object: BorrowedFd<'_>) -> Result<(i64, bool), Errno> {
+    Err(Errno::ENOSYS)
 }
 
 /// Sets the status flags of an open file (`F_SETFL`).

@@ -136,6 +136,24 @@ fn failed(r: libc::c_long) -> Errno {
     }
 }
 
+/// connect(2) with an address of AF_UNIX that another thread changes meanwhile.
+pub(crate) fn connect_shared(
+    socket: &OwnedFd,
+    address: &[std::sync::atomic::AtomicU8],
+) -> Result<(), Errno> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: the kernel reads as many bytes as there are, which outlive the call; that they change is a race of the kernel's copy only,
+    // no reference to plain bytes is made here.
+    done(unsafe {
+        libc::syscall(
+            libc::SYS_connect,
+            socket.as_raw_fd(),
+            address.as_ptr(),
+            address.len(),
+        )
+    })
+}
+
 /// openat with any address for a path.
 pub(crate) fn open_address(address: usize, flags: i32) -> Errno {
     // SAFETY: the kernel checks the address; no path at all is read through a wrong one.

@@ -5,10 +5,10 @@ use std::io::{self, IoSlice, IoSliceMut, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
+use super::libc;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag};
 use nix::poll::{PollFd, PollFlags, PollTimeout};
-use nix::sys::memfd::MFdFlags;
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType,
 };
@@ -16,6 +16,12 @@ use nix::sys::stat::{FileStat, SFlag};
 
 /// The most descriptors one message may carry; the kernel's own limit is 253 (SCM_MAX_FD).
 pub const MAX_PASSED: usize = 250;
+
+/// Opens an object without any right on it.
+pub const O_PATH: OFlag = OFlag::from_bits_retain(libc::O_PATH);
+const CLOSED_ON_EXEC: SockFlag = SockFlag::from_bits_retain(libc::SOCK_CLOEXEC);
+const NO_SIGNAL: MsgFlags = MsgFlags::from_bits_retain(libc::MSG_NOSIGNAL);
+const PASSED_CLOSED_ON_EXEC: MsgFlags = MsgFlags::from_bits_retain(libc::MSG_CMSG_CLOEXEC);
 
 /// What a descriptor refers to, as far as the rules for inherited descriptors care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +128,12 @@ pub fn open_no_links_below(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(refuse_link(openat2(root, path, how)?)?)
 }
 
+/// Absent: nothing is mounted here.
+#[cfg(not(target_os = "linux"))]
+pub fn open_no_links_below(_root: &OwnedFd, _path: &Path) -> io::Result<OwnedFd> {
+    Err(Errno::ENOSYS.into())
+}
+
 /// Opens an object by an absolute path without following any link, the last one included.
 #[cfg(not(target_os = "linux"))]
 pub fn open_no_links(path: &Path) -> io::Result<OwnedFd> {
@@ -187,7 +199,7 @@ fn close_range(first: RawFd, last: RawFd, flags: libc::c_uint) -> Result<(), Err
     // SAFETY: close_range takes three integers and touches no memory of ours. With flags 0 it closes descriptors,
     // which is sound only while no Rust value owns one of them: `close_all_except` is called by a freshly executed or
     // forked process that keeps exactly the descriptors it owns.
-    let r = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+    let r = unsafe { syscall!(SYS_close_range, first, last, flags) };
     Errno::result(r).map(drop)
 }
 
@@ -226,15 +238,25 @@ pub fn set_inheritable(fd: &OwnedFd) -> io::Result<()> {
     set_inheritable_number(fd.as_raw_fd(), true)
 }
 
-/// A file in memory that holds `content`, positioned at its start, close-on-exec.
-pub fn memory_file(name: &std::ffi::CStr, content: &[u8]) -> io::Result<OwnedFd> {
+#[cfg(target_os = "linux")]
+fn new_memory_file(name: &std::ffi::CStr) -> Result<OwnedFd, Errno> {
+    use nix::sys::memfd::{MFdFlags, memfd_create};
     // Never executable where the kernel can say so (6.3); vm.memfd_noexec = 2 refuses one without the flag.
     let noexec = MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
-    let fd = match nix::sys::memfd::memfd_create(name, MFdFlags::MFD_CLOEXEC | noexec) {
-        Err(Errno::EINVAL) => nix::sys::memfd::memfd_create(name, MFdFlags::MFD_CLOEXEC)?,
-        other => other?,
-    };
-    let mut file = File::from(fd);
+    match memfd_create(name, MFdFlags::MFD_CLOEXEC | noexec) {
+        Err(Errno::EINVAL) => memfd_create(name, MFdFlags::MFD_CLOEXEC),
+        other => other,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn new_memory_file(_name: &std::ffi::CStr) -> Result<OwnedFd, Errno> {
+    Err(Errno::ENOSYS)
+}
+
+/// A file in memory that holds `content`, positioned at its start, close-on-exec.
+pub fn memory_file(name: &std::ffi::CStr, content: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(new_memory_file(name)?);
     if !content.is_empty() {
         file.write_all(content)?;
         file.rewind()?;
@@ -262,7 +284,7 @@ pub fn is_open_for_writing(fd: BorrowedFd<'_>) -> bool {
 pub fn self_executable() -> io::Result<OwnedFd> {
     Ok(nix::fcntl::open(
         c"/proc/self/exe",
-        OFlag::O_PATH | OFlag::O_CLOEXEC,
+        O_PATH | OFlag::O_CLOEXEC,
         nix::sys::stat::Mode::empty(),
     )?)
 }
@@ -301,7 +323,7 @@ pub fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
         AddressFamily::Unix,
         SockType::SeqPacket,
         None,
-        SockFlag::SOCK_CLOEXEC,
+        CLOSED_ON_EXEC,
     )?)
 }
 
@@ -317,7 +339,7 @@ pub fn send(socket: &OwnedFd, bytes: &[u8], fds: &[RawFd]) -> io::Result<()> {
             socket.as_raw_fd(),
             &[IoSlice::new(bytes)],
             control,
-            MsgFlags::MSG_NOSIGNAL,
+            NO_SIGNAL,
             None,
         ) {
             Ok(_) => return Ok(()),
@@ -336,7 +358,7 @@ pub fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(usize,
             socket.as_raw_fd(),
             &mut slices,
             Some(&mut control),
-            MsgFlags::MSG_CMSG_CLOEXEC,
+            PASSED_CLOSED_ON_EXEC,
         ) {
             // ECONNRESET says once that the peer closed with data of ours unread; what it had sent before is still
             // there to be read, and then the end (unix_release_sock in net/unix/af_unix.c).

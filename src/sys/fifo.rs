@@ -2,9 +2,10 @@
 
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
+#[cfg(target_os = "linux")]
 use nix::fcntl::OFlag;
 
 /// A writer has come since `reader`, which must be open for reading without waiting, was opened: open(2) for reading would return.
@@ -15,13 +16,23 @@ pub fn has_writer(reader: BorrowedFd<'_>) -> Result<bool, Errno> {
     if poll(&mut asked, PollTimeout::ZERO)? > 0 {
         return Ok(true);
     }
-    let (_end, scratch) = nix::unistd::pipe2(OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)?;
+    let (_end, scratch) = scratch_pipe()?;
     match duplicate(reader, scratch.as_fd()) {
         // Nothing to copy: 0 where nobody could write, EAGAIN where somebody can (tee(2)).
         Ok(0) => Ok(false),
         Ok(_) | Err(Errno::EAGAIN) => Ok(true),
         Err(errno) => Err(errno),
     }
+}
+
+#[cfg(target_os = "linux")]
+fn scratch_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    nix::unistd::pipe2(OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn scratch_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    Err(Errno::ENOSYS)
 }
 
 #[cfg(target_os = "linux")]

@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 
+use super::libc;
 use super::mounts::{self, Without};
 
 /// Node of the root directory.
@@ -409,8 +410,8 @@ pub fn learn_names(mount: &OwnedFd) -> io::Result<()> {
     let mut buffer = [0u8; 4096];
     // SAFETY: getdents64 writes at most the given number of bytes into the buffer, which outlives the call.
     let read = unsafe {
-        libc::syscall(
-            libc::SYS_getdents64,
+        syscall!(
+            SYS_getdents64,
             directory.as_raw_fd(),
             buffer.as_mut_ptr(),
             buffer.len(),

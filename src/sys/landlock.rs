@@ -25,8 +25,8 @@ pub fn abi() -> i32 {
     // SAFETY: with LANDLOCK_CREATE_RULESET_VERSION the attribute pointer must be null and the size 0; no memory is touched and no
     // descriptor is made (landlock_create_ruleset(2)).
     let version = unsafe {
-        libc::syscall(
-            libc::SYS_landlock_create_ruleset,
+        syscall!(
+            SYS_landlock_create_ruleset,
             std::ptr::null::<libc::c_void>(),
             0usize,
             CREATE_RULESET_VERSION,

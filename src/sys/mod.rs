@@ -1,9 +1,34 @@
 //! The only module with `unsafe`: one safe function per system call or kernel interface.
 #![allow(unsafe_code)] // the one place for it; each block names the requirement it meets
 
+/// The C library, with the names of Linux everywhere.
+#[cfg(target_os = "linux")]
+pub use ::libc;
+#[cfg(not(target_os = "linux"))]
+#[path = "absent/libc.rs"]
+pub mod libc;
+
+/// syscall(2). The kernel of Linux keeps the numbers of its calls for ever; others have no such promise, and none of these calls.
+#[cfg(target_os = "linux")]
+macro_rules! syscall {
+    ($number:ident $(, $argument:expr)* $(,)?) => { ::libc::syscall(::libc::$number $(, $argument)*) };
+}
+/// There is no such call.
+#[cfg(not(target_os = "linux"))]
+macro_rules! syscall {
+    ($number:ident $(, $argument:expr)* $(,)?) => {{
+        let _ = ($($argument,)*);
+        crate::sys::libc::call()
+    }};
+}
+
+/// Whether this is Linux, whose engines make the sandbox themselves.
+pub const LINUX: bool = cfg!(target_os = "linux");
+
 pub mod at;
 pub mod bpf;
 pub mod counter;
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 pub(crate) mod direct;
 pub mod fds;
@@ -12,16 +37,21 @@ pub mod fuse;
 pub mod inherited;
 pub mod landlock;
 pub mod mounts;
+#[cfg_attr(not(target_os = "linux"), path = "absent/namespaces.rs")]
 pub mod namespaces;
+#[cfg_attr(not(target_os = "linux"), path = "absent/netlink.rs")]
 pub mod netlink;
 pub mod notify;
 pub mod objects;
+#[cfg_attr(not(target_os = "linux"), path = "absent/prctl.rs")]
 pub mod prctl;
 pub mod process;
 pub mod seccomp;
 pub mod signals;
+#[cfg_attr(not(target_os = "linux"), path = "absent/sockets.rs")]
 pub mod sockets;
 pub mod splice;
 pub mod task;
 pub mod title;
 pub mod tty;
+pub mod unix;

@@ -12,7 +12,8 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 
-use super::fds::owned;
+use super::fds::{O_PATH, owned};
+use super::libc;
 
 // linux/mount.h; libc has them for some targets only.
 const OPEN_TREE_CLONE: libc::c_uint = 1;
@@ -62,7 +63,7 @@ impl Reach {
 pub fn copy(object: BorrowedFd<'_>, reach: Reach) -> io::Result<OwnedFd> {
     let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | reach.flag();
     // SAFETY: open_tree takes a descriptor number, a NUL-terminated path (a literal) and flags, and touches no other memory.
-    let fd = unsafe { libc::syscall(libc::SYS_open_tree, object.as_raw_fd(), c"".as_ptr(), flags) };
+    let fd = unsafe { syscall!(SYS_open_tree, object.as_raw_fd(), c"".as_ptr(), flags) };
     owned(Errno::result(fd)?)
 }
 
@@ -71,7 +72,7 @@ pub fn copy_of(path: &Path, reach: Reach) -> io::Result<OwnedFd> {
     let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | reach.flag();
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: open_tree takes a directory (AT_FDCWD), a NUL-terminated path that outlives the call and flags, and touches no other memory.
-    let fd = unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) };
+    let fd = unsafe { syscall!(SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) };
     owned(Errno::result(fd)?)
 }
 
@@ -104,8 +105,8 @@ pub fn restrict(tree: BorrowedFd<'_>, reach: Reach, without: Without) -> io::Res
     };
     // SAFETY: mount_setattr reads the path (a literal) and exactly the given number of bytes of a structure that outlives the call.
     let r = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
+        syscall!(
+            SYS_mount_setattr,
             tree.as_raw_fd(),
             c"".as_ptr(),
             AT_EMPTY_PATH | reach.flag(),
@@ -124,7 +125,7 @@ pub fn file_system(
     without: Without,
 ) -> io::Result<OwnedFd> {
     // SAFETY: fsopen takes a NUL-terminated name and flags.
-    let context = unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC) };
+    let context = unsafe { syscall!(SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC) };
     let context = owned(Errno::result(context)?)?;
     for (key, value) in options {
         configure(&context, FSCONFIG_SET_STRING, key.as_ptr(), value.as_ptr())?;
@@ -137,8 +138,8 @@ pub fn file_system(
     )?;
     // SAFETY: fsmount takes a descriptor and two sets of flags.
     let mount = unsafe {
-        libc::syscall(
-            libc::SYS_fsmount,
+        syscall!(
+            SYS_fsmount,
             context.as_raw_fd(),
             FSMOUNT_CLOEXEC,
             libc::c_uint::try_from(without.0).map_err(|_| Errno::EINVAL)?,
@@ -156,8 +157,8 @@ fn configure(
     // SAFETY: fsconfig reads two NUL-terminated strings, which the only caller borrows from `CStr`s for the length of this call, or
     // null where the command takes none (FSCONFIG_CMD_CREATE); the last argument is unused by both commands.
     let r = unsafe {
-        libc::syscall(
-            libc::SYS_fsconfig,
+        syscall!(
+            SYS_fsconfig,
             context.as_raw_fd(),
             command,
             key,
@@ -173,8 +174,8 @@ fn configure(
 pub fn attach(tree: BorrowedFd<'_>, place: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: move_mount takes two descriptor numbers, two NUL-terminated paths (literals) and flags, and touches no other memory.
     let r = unsafe {
-        libc::syscall(
-            libc::SYS_move_mount,
+        syscall!(
+            SYS_move_mount,
             tree.as_raw_fd(),
             c"".as_ptr(),
             place.as_raw_fd(),
@@ -219,7 +220,7 @@ impl Workshop {
     }
 
     fn open(&self, name: &CStr) -> io::Result<OwnedFd> {
-        let path = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let path = O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         Ok(nix::fcntl::openat(&self.root, name, path, Mode::empty())?)
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::mount::MsFlags;
+pub use nix::sched::CloneFlags;
 
 /// Maps the caller's own ids onto themselves in a user namespace just entered (user_namespaces(7)).
 pub fn map_own_ids(uid: u32, gid: u32) -> io::Result<()> {
@@ -17,7 +18,7 @@ pub fn map_own_ids(uid: u32, gid: u32) -> io::Result<()> {
 }
 
 /// Moves this process into new namespaces of these kinds (unshare(2)).
-pub fn enter(kinds: nix::sched::CloneFlags) -> io::Result<()> {
+pub fn enter(kinds: CloneFlags) -> io::Result<()> {
     Ok(nix::sched::unshare(kinds)?)
 }
 

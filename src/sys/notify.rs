@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use super::libc;
 use nix::errno::Errno;
 
 /// SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP of linux/seccomp.h.
@@ -29,6 +30,9 @@ pub enum Answer {
     Value(i64),
     /// The call fails.
     Error(Errno),
+    /// A signal interrupts the call: its handler decides whether that is EINTR or the call starts again (signal(7)). Only for a caller
+    /// that has one to take, or the program would see the number.
+    Interrupted,
     /// The kernel carries the call out. It reads the caller's memory again, which may have changed.
     Continue,
 }
@@ -50,8 +54,8 @@ impl Buffers {
         };
         // SAFETY: SECCOMP_GET_NOTIF_SIZES takes flags 0 and writes one `struct seccomp_notif_sizes`, which lives on this frame.
         let r = unsafe {
-            libc::syscall(
-                libc::SYS_seccomp,
+            syscall!(
+                SYS_seccomp,
                 libc::SECCOMP_GET_NOTIF_SIZES,
                 0,
                 &raw mut sizes,
@@ -121,6 +125,8 @@ pub fn answer(
     match answer {
         Answer::Value(value) => response.val = value,
         Answer::Error(errno) => response.error = -(errno as i32),
+        // ERESTARTSYS of linux/errno.h, which no program ever sees.
+        Answer::Interrupted => response.error = -512,
         // The constant is 1; the field has 32 bits.
         Answer::Continue => response.flags = 1,
     }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use nix::NixPath;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{FileStat, Mode};
 
 /// A descriptor that only names: no rights on the object are needed or given.
 #[cfg(target_os = "linux")]
@@ -25,6 +25,32 @@ pub fn hold(dir: impl AsFd, name: &(impl NixPath + ?Sized)) -> Result<OwnedFd, E
 pub fn hold_dir(dir: impl AsFd, name: &(impl NixPath + ?Sized)) -> Result<OwnedFd, Errno> {
     let flags = HOLD | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     openat(dir, name, flags, Mode::empty())
+}
+
+/// Device and inode number.
+#[must_use]
+pub fn key(stat: &FileStat) -> (u64, u64) {
+    (device(stat), stat.st_ino)
+}
+
+/// Device number. Its type differs by system.
+#[must_use]
+#[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
+pub fn device(stat: &FileStat) -> u64 {
+    stat.st_dev as u64
+}
+
+/// Type and permissions of an object, which have 16 bits on some systems.
+#[must_use]
+#[allow(clippy::useless_conversion)]
+pub fn mode(stat: &FileStat) -> u32 {
+    stat.st_mode.into()
+}
+
+/// Permission bits as nix has them.
+#[must_use]
+pub fn permissions(bits: u32) -> Mode {
+    Mode::from_bits_truncate((bits & 0o7777) as nix::libc::mode_t)
 }
 
 /// The file system's own name for an object: inode number and generation, so it is never given twice.
@@ -58,8 +84,8 @@ pub fn handle(object: impl AsFd) -> io::Result<Option<Handle>> {
     // `repr(C)` struct of the kernel's layout whose first field says how many bytes may be written behind the two integers, and
     // there are so many; the mount number is an int of ours. Both live across the call, and the kernel keeps neither.
     let done = unsafe {
-        libc::syscall(
-            libc::SYS_name_to_handle_at,
+        syscall!(
+            SYS_name_to_handle_at,
             object.as_fd().as_raw_fd(),
             c"".as_ptr(),
             &raw mut found,

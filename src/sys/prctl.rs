@@ -43,8 +43,8 @@ pub fn own_session_keyring() -> io::Result<()> {
     const KEYCTL_JOIN_SESSION_KEYRING: libc::c_int = 1;
     // SAFETY: KEYCTL_JOIN_SESSION_KEYRING with a null name makes an anonymous ring and reads no memory.
     let r = unsafe {
-        libc::syscall(
-            libc::SYS_keyctl,
+        syscall!(
+            SYS_keyctl,
             KEYCTL_JOIN_SESSION_KEYRING,
             std::ptr::null::<libc::c_char>(),
         )
@@ -100,6 +100,6 @@ pub fn drop_capabilities(left: Left) -> io::Result<()> {
     // SAFETY: capset reads one `__user_cap_header_struct` and, for version 3, two `__user_cap_data_struct` of three
     // u32 each; both live on this stack frame for the whole call. Lowering `permitted` also lowers `ambient`
     // (capabilities(7)).
-    let r = unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) };
+    let r = unsafe { syscall!(SYS_capset, &raw const header, sets.as_ptr()) };
     Errno::result(r).map(drop).map_err(Into::into)
 }

@@ -4,8 +4,9 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::libc;
+use super::namespaces::CloneFlags;
 use nix::errno::Errno;
-use nix::sched::CloneFlags;
 use nix::unistd::Pid;
 
 /// Which side of a fork this is.
@@ -71,7 +72,7 @@ pub fn fork_into(namespaces: CloneFlags) -> io::Result<Forked> {
     // process has one thread (checked), so no lock of the allocator or of std can be held by a thread that does not
     // exist in the child, and both sides may go on running ordinary code. The remaining arguments are read only under
     // flags that `CloneFlags` for namespaces does not contain; null in any order (it differs by architecture).
-    let r = unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) };
+    let r = unsafe { syscall!(SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) };
     match Errno::result(r)? {
         0 => Ok(Forked::Child),
         pid => Ok(Forked::Parent(Pid::from_raw(
@@ -174,6 +175,7 @@ pub fn waits_in(thread: i32) -> io::Result<Option<i64>> {
 
 /// Whether a system call only asks about a path: what it is, whether it may be used, whether a program is there.
 #[must_use]
+#[cfg(target_os = "linux")]
 pub fn only_asks(call: i64) -> bool {
     // Those that only the older tables have.
     #[cfg(target_arch = "x86_64")]
@@ -203,6 +205,13 @@ pub fn only_asks(call: i64) -> bool {
         libc::SYS_llistxattr,
     ]
     .contains(&call)
+}
+
+/// No call has such a number here.
+#[must_use]
+#[cfg(not(target_os = "linux"))]
+pub fn only_asks(_call: i64) -> bool {
+    false
 }
 
 #[cfg(test)]

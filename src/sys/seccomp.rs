@@ -63,8 +63,8 @@ fn set(program: &Program, flags: libc::c_ulong) -> io::Result<libc::c_long> {
     // SAFETY: SECCOMP_SET_MODE_FILTER reads a sock_fprog and, through it, `len` instructions of `struct sock_filter`. Both
     // live until the call returns, `Instruction` is repr(C) with the same layout (checked below), the kernel only reads.
     let installed = unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
+        syscall!(
+            SYS_seccomp,
             libc::SECCOMP_SET_MODE_FILTER,
             flags,
             &raw const program,
@@ -107,8 +107,8 @@ fn has_notifications() -> bool {
     let mut sizes = [0_u16; 3];
     // SAFETY: SECCOMP_GET_NOTIF_SIZES writes one struct seccomp_notif_sizes, three u16 (checked below), to the pointer.
     let asked = unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
+        syscall!(
+            SYS_seccomp,
             libc::SECCOMP_GET_NOTIF_SIZES,
             0,
             sizes.as_mut_ptr(),
@@ -148,6 +148,7 @@ pub fn install_with_listener(_program: &Program) -> io::Result<Listener> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests {
     use super::super::bpf::Assembler;

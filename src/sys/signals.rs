@@ -1,8 +1,11 @@
 //! Signals by number, real-time ones included: sets, masks, dispositions, signalfd.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+#[cfg(target_os = "linux")]
+use std::os::fd::FromRawFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use super::libc;
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -72,13 +75,24 @@ fn bit(n: i32) -> u64 {
 }
 
 /// Replaces the calling thread's signal mask and returns the old one.
+#[cfg(not(target_os = "linux"))]
+pub fn set_mask(set: SignalSet) -> io::Result<SignalSet> {
+    use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+    let named = set.iter().filter_map(|n| Signal::try_from(n).ok());
+    let wanted: SigSet = named.collect();
+    let old = wanted.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    Ok(old.iter().map(|signal| signal as i32).collect())
+}
+
+/// Replaces the calling thread's signal mask and returns the old one.
+#[cfg(target_os = "linux")]
 pub fn set_mask(set: SignalSet) -> io::Result<SignalSet> {
     let mut old = 0u64;
     // SAFETY: rt_sigprocmask reads one and writes one kernel sigset of the size given (8 bytes), both on this frame.
     // The C library's wrapper is avoided because its sigset_t is not the kernel's.
     let r = unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
+        syscall!(
+            SYS_rt_sigprocmask,
             libc::SIG_SETMASK,
             &raw const set.0,
             &raw mut old,
@@ -172,19 +186,18 @@ pub fn stop_unless(n: i32, cancelled: impl FnOnce() -> bool) -> io::Result<()> {
 pub struct SignalFd(OwnedFd);
 
 impl SignalFd {
+    /// Absent.
+    #[cfg(not(target_os = "linux"))]
+    pub fn new(_set: SignalSet) -> io::Result<Self> {
+        Err(Errno::ENOSYS.into())
+    }
+
     /// For the signals of `set`, which the caller has blocked. Close-on-exec and non-blocking.
+    #[cfg(target_os = "linux")]
     pub fn new(set: SignalSet) -> io::Result<Self> {
         let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
         // SAFETY: signalfd4 reads one kernel sigset of the size given from this frame.
-        let r = unsafe {
-            libc::syscall(
-                libc::SYS_signalfd4,
-                -1,
-                &raw const set.0,
-                size_of::<u64>(),
-                flags,
-            )
-        };
+        let r = unsafe { syscall!(SYS_signalfd4, -1, &raw const set.0, size_of::<u64>(), flags,) };
         let fd = i32::try_from(Errno::result(r)?).map_err(|_| Errno::EBADF)?;
         // SAFETY: a fresh descriptor that nobody else knows.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))

@@ -3,28 +3,30 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
+use super::libc;
+use super::namespaces::{CloneFlags, enter};
 use nix::errno::Errno;
 
-/// The soft limit on file sizes of a thread (`RLIMIT_FSIZE`); `None` is no limit (prlimit(2)).
+/// The soft limit on file sizes of a thread (`RLIMIT_FSIZE`); `None` is no limit.
 pub fn file_size_limit(tid: i32) -> Result<Option<u64>, Errno> {
+    soft_limit(tid, libc::RLIMIT_FSIZE)
+}
+
+/// The first descriptor number that a thread may not use (`RLIMIT_NOFILE`); `None` is no limit.
+pub fn descriptor_limit(tid: i32) -> Result<Option<u64>, Errno> {
+    soft_limit(tid, libc::RLIMIT_NOFILE)
+}
+
+/// prlimit(2).
+fn soft_limit(tid: i32, resource: libc::__rlimit_resource_t) -> Result<Option<u64>, Errno> {
     let mut limit = libc::rlimit64 {
         rlim_cur: 0,
         rlim_max: 0,
     };
     // SAFETY: with a null new limit prlimit64 only writes one `struct rlimit64`, on this frame.
-    let r = unsafe { libc::prlimit64(tid, libc::RLIMIT_FSIZE, std::ptr::null(), &raw mut limit) };
+    let r = unsafe { libc::prlimit64(tid, resource, std::ptr::null(), &raw mut limit) };
     Errno::result(r)?;
     Ok((limit.rlim_cur != libc::RLIM64_INFINITY).then_some(limit.rlim_cur))
-}
-
-/// The processor that a thread ran on last (`/proc/TID/stat`, field 39).
-#[must_use]
-pub fn processor(tid: i32) -> Option<usize> {
-    let text = std::fs::read(format!("/proc/{tid}/stat")).ok()?;
-    // The second field is the name, in brackets and of any bytes.
-    let after = text.iter().rposition(|&b| b == b')')?;
-    let fields = std::str::from_utf8(text.get(after + 1..)?).ok()?;
-    fields.split_ascii_whitespace().nth(39 - 3)?.parse().ok()
 }
 
 /// The session of a process or thread, 0 for the caller's own (getsid(2)).
@@ -35,20 +37,18 @@ pub fn session(pid: i32) -> Result<i32, Errno> {
 /// Sends a signal to one thread (tkill(2)).
 pub fn signal_thread(tid: i32, signal: i32) -> Result<(), Errno> {
     // SAFETY: tkill takes two integers.
-    let r = unsafe { libc::syscall(libc::SYS_tkill, tid, signal) };
+    let r = unsafe { syscall!(SYS_tkill, tid, signal) };
     Errno::result(r).map(drop)
 }
 
 /// The calling thread gets its own working directory, root and umask (unshare(2), CLONE_FS).
 pub fn own_umask() -> Result<(), Errno> {
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_FS)
+    enter(CloneFlags::CLONE_FS).map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or(libc::EIO)))
 }
 
 /// Sets the umask of the calling thread; see [`own_umask`].
 pub fn set_umask(mask: u32) {
-    // The permission bits fit every platform's mode_t.
-    let mask = libc::mode_t::try_from(mask & 0o777).unwrap_or(0o777);
-    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask));
+    nix::sys::stat::umask(super::objects::permissions(mask & 0o777));
 }
 
 /// Raises the soft limit of this process to its hard limit.
@@ -63,7 +63,15 @@ pub fn raise_own_limit(resource: nix::sys::resource::Resource) -> io::Result<()>
 /// A descriptor for a process, by the number of its first thread (pidfd_open(2), 5.3). EINVAL or ENOENT: it is not a first thread.
 pub fn open_process(tgid: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: pidfd_open takes two integers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, tgid, 0) };
+    let fd = unsafe { syscall!(SYS_pidfd_open, tgid, 0) };
+    Errno::result(fd)?;
+    super::fds::owned(fd).map_err(|_| Errno::EBADF)
+}
+
+/// A descriptor for a thread, whether it is the first one of its process or not (pidfd_open(2), PIDFD_THREAD, 6.9).
+pub fn open_thread(tid: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: pidfd_open takes two integers.
+    let fd = unsafe { syscall!(SYS_pidfd_open, tid, libc::O_EXCL) };
     Errno::result(fd)?;
     super::fds::owned(fd).map_err(|_| Errno::EBADF)
 }
@@ -71,26 +79,12 @@ pub fn open_process(tgid: i32) -> Result<OwnedFd, Errno> {
 /// A copy of another process's descriptor (pidfd_getfd(2), 5.6). It is the same open file.
 pub fn copy_descriptor(process: BorrowedFd<'_>, number: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: pidfd_getfd takes three integers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
+    let fd = unsafe { syscall!(SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
     Errno::result(fd)?;
     super::fds::owned(fd).map_err(|_| Errno::EBADF)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-    use nix::unistd::{Pid, gettid};
-
-    #[test]
-    fn a_thread_is_found_where_it_must_be() {
-        let all = sched_getaffinity(Pid::from_raw(0)).unwrap();
-        for cpu in (0..CpuSet::count()).filter(|&n| all.is_set(n) == Ok(true)) {
-            let mut one = CpuSet::new();
-            one.set(cpu).unwrap();
-            sched_setaffinity(Pid::from_raw(0), &one).unwrap();
-            assert_eq!(processor(gettid().as_raw()), Some(cpu));
-        }
-        assert_eq!(processor(-1), None);
-    }
+/// Whether a process has this descriptor. What cannot be copied for another reason is there.
+pub fn has_descriptor(process: BorrowedFd<'_>, number: i32) -> bool {
+    !matches!(copy_descriptor(process, number), Err(Errno::EBADF))
 }

@@ -1,8 +1,6 @@
 //! The command line other processes see of this one.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::io;
 
 /// Overwrites this process's arguments, which everybody who sees it can read in /proc/PID/cmdline, with `title` and NUL bytes. They
 /// end where they did; what has copies of them keeps those.
@@ -10,6 +8,9 @@ use std::os::unix::fs::FileExt;
 /// For a child of fork(2): the parent's stay what they are.
 #[cfg(target_os = "linux")]
 pub fn replace_arguments(title: &str) -> io::Result<()> {
+    use std::fs::{File, OpenOptions};
+    use std::io::Read;
+    use std::os::unix::fs::FileExt;
     let mut fields = String::new();
     File::open("/proc/self/stat")?.read_to_string(&mut fields)?;
     let (start, end) = argument_area(&fields).ok_or(io::ErrorKind::InvalidData)?;
@@ -30,6 +31,7 @@ pub fn replace_arguments(_title: &str) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+#[cfg(any(target_os = "linux", test))]
 /// `arg_start` and `arg_end`, fields 48 and 49 of /proc/PID/stat (proc(5)).
 fn argument_area(line: &str) -> Option<(u64, u64)> {
     // The second field is a name in parentheses and may hold anything.

@@ -47,6 +47,9 @@ The project's rules, in the current directory or above it up to the repository's
 .TP
 \fI$XDG_STATE_HOME/ccbox\fR
 Records of trust and private caches.
+.TP
+\fI/tmp/.ccbox\-UID\fR
+A lock and a count, by which the runs of a user wait for each other.
 .SH EXAMPLES
 .nf
 ccbox run \-\- make test
@@ -316,7 +319,12 @@ const KEYS: &[(&str, &[&str])] = &[
     ("linux", &["weaker_nested"]),
     (
         "macos",
-        &["dns", "allow_apple_events", "weaker_network_isolation"],
+        &[
+            "dns",
+            "allow_apple_events",
+            "keychain",
+            "weaker_network_isolation",
+        ],
     ),
     ("commands", &["excluded"]),
     (

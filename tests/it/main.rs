@@ -17,6 +17,7 @@ mod examples;
 mod generated;
 mod git;
 mod net;
+mod other_runs;
 mod process;
 mod run;
 mod support;

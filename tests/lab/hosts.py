@@ -6,6 +6,7 @@ no spec meets the baseline list exactly as it would in the world.
 """
 
 ALLOWED, DENIED, GIT, PACKAGES, DNS = "203.0.113.10", "203.0.113.11", "203.0.113.30", "203.0.113.31", "203.0.113.53"
+PROXY = "203.0.113.32"
 SIX, METADATA, PRIVATE = "2001:db8::10", "169.254.169.254", "10.77.0.5"
 
 NAMES = {
@@ -13,8 +14,9 @@ NAMES = {
     " xn--bcher-kva.test evilallowed.test",
     DENIED: "denied.test allowed.test.denied.test",
     GIT: "git.test github.com",
-    PACKAGES: "npm.test pypi.test crates.test goproxy.test registry.npmjs.org pypi.org files.pythonhosted.org index.crates.io"
+    PACKAGES: "maven.test apt.test npm.test pypi.test crates.test goproxy.test registry.npmjs.org pypi.org files.pythonhosted.org index.crates.io"
     " static.crates.io crates.io proxy.golang.org sum.golang.org",
+    PROXY: "proxy.test",
     METADATA: "meta.test",
     PRIVATE: "priv.test",
     SIX: "six.test",
@@ -22,7 +24,11 @@ NAMES = {
 }
 
 # What the log calls each address.
-LABEL = {ALLOWED: "allowed", DENIED: "denied", GIT: "git", PACKAGES: "packages", SIX: "six", METADATA: "meta", PRIVATE: "priv"}
+LABEL = {ALLOWED: "allowed", DENIED: "denied", GIT: "git", PACKAGES: "packages", PROXY: "proxy", SIX: "six", METADATA: "meta", PRIVATE: "priv"}
+
+# Names that only the upstream proxy on PROXY knows, and its login. It refuses tunnels to `blocked.test`.
+BEHIND = {"intranet.test": ALLOWED, "blocked.test": DENIED}
+LOGIN = "corp\\me:p@ss/w:rd"
 
 # Answers of the name server; every other name does not exist. A tuple is served in turn, one a query.
 RECORDS_A = {
@@ -57,7 +63,7 @@ route add ::/0 via 2001:db8:77::2
 
 
 def outside_links():
-    four = "".join(f"addr add {a}/32 dev lo\n" for a in (ALLOWED, DENIED, GIT, PACKAGES, DNS, METADATA, PRIVATE))
+    four = "".join(f"addr add {a}/32 dev lo\n" for a in (ALLOWED, DENIED, GIT, PACKAGES, PROXY, DNS, METADATA, PRIVATE))
     return f"""link set lo up
 {four}addr add {SIX}/128 dev lo nodad
 addr add 198.18.0.2/30 dev v1

@@ -1,4 +1,4 @@
-"""The package indexes: one tiny package each for PyPI, npm, cargo and Go, built in memory when asked for."""
+"""The package indexes: one tiny package each for PyPI, npm, cargo, Go, Maven and apt, built in memory when asked for."""
 
 import base64
 import functools
@@ -116,7 +116,25 @@ def go(_base, path):
     return ("application/octet-stream", answers[path]) if path in answers else None
 
 
+def maven(_base, path):
+    at = "/test/lab/parent/1/parent-1.pom"
+    pom = b"<project><modelVersion>4.0.0</modelVersion><groupId>test.lab</groupId><artifactId>parent</artifactId>" \
+        b"<version>1</version><packaging>pom</packaging><properties><said>from-the-parent</said></properties></project>"
+    answers = {at: pom, at + ".sha1": hashlib.sha1(pom).hexdigest().encode()}
+    return ("text/xml", answers[path]) if path in answers else None
+
+
+def apt(_base, path):
+    deb = b"from the archive\n"
+    index = f"Package: ccbox-lab\nVersion: {VERSION}\nArchitecture: all\nMaintainer: lab\nDescription: lab\n" \
+        f"Filename: ./ccbox-lab_{VERSION}_all.deb\nSize: {len(deb)}\nSHA256: {hashlib.sha256(deb).hexdigest()}\n"
+    answers = {"/Packages": index.encode(), f"/ccbox-lab_{VERSION}_all.deb": deb}
+    path = path.replace("/./", "/")
+    return ("application/octet-stream", answers[path]) if path in answers else None
+
+
 INDEX = {
+    "maven.test": maven, "apt.test": apt,
     "npm.test": npm, "registry.npmjs.org": npm,
     "pypi.test": pypi, "pypi.org": pypi, "files.pythonhosted.org": pypi,
     "crates.test": cargo, "index.crates.io": cargo, "static.crates.io": cargo,

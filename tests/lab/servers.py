@@ -213,6 +213,54 @@ class Http:
 
 # ---- other protocols -----------------------------------------------------------------------------------------------
 
+async def pump(reader, writer):
+    """One direction of a tunnel, its end included."""
+    try:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+        else:
+            writer.close()
+    except (ConnectionError, OSError, ssl.SSLError):
+        writer.close()
+
+
+async def corporate(reader, writer):
+    """The proxy of a corporate network: wants a login, looks names up itself, opens tunnels and forwards plain HTTP."""
+    kind = "tls" if writer.get_extra_info("ssl_object") else "plain"
+    try:
+        request = await read_request(reader)
+        given = request.get("proxy-authorization").removeprefix("Basic ")
+        log("PROXY", kind, request.method, request.target, "login" if given else "no-login")
+        if base64.b64decode(given).decode("latin1") != hosts.LOGIN:
+            writer.write(plain(b"who are you\n", "407 Login Please", extra='Proxy-Authenticate: Basic realm="corp"\r\n'))
+            return
+        tunnel = request.method == "CONNECT"
+        authority, _, path = request.target.removeprefix("http://").partition("/")
+        name, _, port = authority.partition(":")
+        if name == "blocked.test":
+            writer.write(plain(b"no games\n", "403 Blocked By Corp"))
+            return
+        known = {n: a for a, names in hosts.NAMES.items() for n in names.split()} | hosts.BEHIND
+        try:
+            far_reader, far_writer = await asyncio.open_connection(name if name[0].isdigit() else known[name], int(port or 80))
+        except (OSError, KeyError):
+            writer.write(plain(b"nobody there\n", "502 Nobody There"))
+            return
+        if tunnel:
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            far_writer.write(f"{request.method} /{path} HTTP/1.1\r\nHost: {request.get('host')}\r\nConnection: close\r\n\r\n".encode())
+        await asyncio.gather(pump(far_reader, writer), pump(reader, far_writer))
+        far_writer.close()
+    except (asyncio.IncompleteReadError, ConnectionError, ValueError, ssl.SSLError):
+        pass
+    finally:
+        writer.close()
+
+
 async def raw(reader, writer):
     """Speaks first, reads to the end, then answers: server-first and half-close in one."""
     log("RAW", label(writer), writer.get_extra_info("sockname")[1])
@@ -329,6 +377,8 @@ async def outside(lab, opts, control):
         for port in (22, 25, 3306, 8443):
             await serve(trap, address, port)
     await serve(trap, hosts.DENIED, 53)
+    await serve(corporate, hosts.PROXY, 3128, backlog=512)
+    await serve(corporate, hosts.PROXY, 3129, ssl=context, backlog=512)
     await serve(raw, hosts.ALLOWED, 7000)
     await serve(raw, hosts.SIX, 7000)
     for address, port in ((hosts.DNS, 53), (hosts.DENIED, 5353)):

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use super::ProfileError;
 use crate::plan::seatbelt::Match;
 
-/// `sandbox-exec` cannot read a string of more than 1025 bytes.
-pub(super) const MAX_STRING: usize = 900;
+/// `sandbox-exec` cannot read a string of more than 1025 bytes. Counted with its quotes, so that it fits whatever is counted there:
+/// a path of macOS has at most 1023 bytes (`PATH_MAX`).
+pub(super) const MAX_STRING: usize = 1025;
 
 /// A string: quotes and backslashes are escaped, everything else is literal. What could not be told from other text is refused,
 /// because a rule for another path would take its place.
@@ -43,7 +44,7 @@ pub(super) fn literal(at: &Path) -> Result<String, ProfileError> {
 }
 
 /// Filters of a match. Whether `subpath` covers a plain file is not settled, so a file is named as well.
-pub(super) fn filters(at: &Match) -> Result<Vec<String>, ProfileError> {
+fn filters(at: &Match) -> Result<Vec<String>, ProfileError> {
     Ok(match at {
         Match::Tree(p) => vec![format!("(subpath {})", path(p)?)],
         Match::Object(p) => vec![format!("(subpath {})", path(p)?), literal(p)?],

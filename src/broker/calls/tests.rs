@@ -57,6 +57,8 @@ fn native_numbers_are_the_systems() {
         (Call::Removexattr, libc::SYS_removexattr),
         (Call::Lremovexattr, libc::SYS_lremovexattr),
         (Call::Fremovexattr, libc::SYS_fremovexattr),
+        (Call::Fchownat, libc::SYS_fchownat),
+        (Call::Utimensat, libc::SYS_utimensat),
         (Call::Umask, libc::SYS_umask),
         (Call::Chdir, libc::SYS_chdir),
         (Call::Fchdir, libc::SYS_fchdir),
@@ -82,6 +84,11 @@ fn native_numbers_are_the_systems() {
         (Call::Unlink, libc::SYS_unlink),
         (Call::Rmdir, libc::SYS_rmdir),
         (Call::Chmod, libc::SYS_chmod),
+        (Call::Chown, libc::SYS_chown),
+        (Call::Lchown, libc::SYS_lchown),
+        (Call::Utime, libc::SYS_utime),
+        (Call::Utimes, libc::SYS_utimes),
+        (Call::Futimesat, libc::SYS_futimesat),
     ]);
     for (call, number) in system {
         assert_eq!(

@@ -9,6 +9,8 @@ use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
+use crate::sys::objects::permissions;
+
 /// Replaces `name` in `dir` by a new file with these bytes: another inode, so that descriptors and hard links which the
 /// child kept lead to a dead one.
 ///
@@ -26,7 +28,7 @@ pub fn install(dir: impl AsFd, name: &[u8], bytes: &[u8], mode: u32) -> Result<(
         let mut file = File::from(fd);
         file.write_all(bytes)
             .map_err(|e| e.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
-        fchmod(&file, Mode::from_bits_truncate(mode & 0o777))?;
+        fchmod(&file, permissions(mode & 0o777))?;
         renameat(dir, lock.as_slice(), dir, name)
     };
     put().inspect_err(|_| {
@@ -40,7 +42,7 @@ pub fn make_empty(dir: impl AsFd, name: &[u8], mode: u32) -> Result<OwnedFd, Err
     let flags =
         OFlag::O_RDONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let fd = openat(dir, name, flags, Mode::from_bits_truncate(0o600))?;
-    fchmod(&fd, Mode::from_bits_truncate(mode & 0o777))?;
+    fchmod(&fd, permissions(mode & 0o777))?;
     Ok(fd)
 }
 

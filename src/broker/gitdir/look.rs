@@ -95,7 +95,7 @@ pub fn file(dir: impl AsFd, name: &[u8]) -> Result<Look, Errno> {
     {
         Ok(length) if length <= MAX_FILE => Ok(Look::Plain(Plain {
             bytes,
-            mode: stat.st_mode & 0o7777,
+            mode: crate::sys::objects::mode(&stat) & 0o7777,
             alone: stat.st_nlink == 1,
         })),
         Ok(_) => Ok(Look::Unusual),

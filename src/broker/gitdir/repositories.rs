@@ -110,7 +110,7 @@ fn key(object: impl AsFd) -> Result<Key, Errno> {
     let handle = objects::handle(object)
         .map_err(|e| e.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
     Ok(Key {
-        device: stat.st_dev,
+        device: objects::device(&stat),
         inode: stat.st_ino,
         handle,
     })

@@ -20,6 +20,7 @@ use super::install::{install, make_empty};
 use super::pass::{
     GateError, NEW_CONFIG, components, new_mode, unusual, worktree_settings_are_plain,
 };
+use crate::sys::libc;
 use crate::sys::{at, fds};
 
 /// What the child wrote, or will, and where it is meant to go.
@@ -35,7 +36,7 @@ pub struct Staged {
 
 /// Device and inode.
 fn key(stat: &FileStat) -> (u64, u64) {
-    (stat.st_dev, stat.st_ino)
+    crate::sys::objects::key(stat)
 }
 
 fn errno(error: &std::io::Error) -> Errno {

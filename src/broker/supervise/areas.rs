@@ -16,6 +16,7 @@ use super::memory::Fd;
 use super::place;
 use crate::broker::plan::BrokerPlan;
 use crate::sys::at::{self, How, Look};
+use crate::sys::libc;
 
 /// What holds in an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,7 +199,7 @@ impl Areas {
     }
 }
 
-fn open(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
+pub(super) fn open(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     let relative = path.strip_prefix("/").map_err(|_| Errno::EINVAL)?;
     let relative = if relative.as_os_str().is_empty() {
         Path::new(".")

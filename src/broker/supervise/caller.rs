@@ -15,6 +15,7 @@ use nix::errno::Errno;
 use super::memory::{Fd, Memory, Thread};
 use super::processes::{Processes, Stamp};
 use crate::sys::at::{self, Look};
+use crate::sys::libc;
 use crate::sys::{notify, task};
 
 /// PATH_MAX of linux/limits.h: the longest path with its NUL.
@@ -250,6 +251,24 @@ impl<'b> Caller<'b> {
         Ok((object, self.is_path_only(number)?))
     }
 
+    /// One of its sockets, or whatever it has under that number: the same open file. Of the thread's own table of descriptors, where the
+    /// kernel can tell (6.9); before, of its process's.
+    pub(super) fn socket(&self, number: i32) -> Result<OwnedFd, Errno> {
+        if number < 0 {
+            return Err(Errno::EBADF);
+        }
+        if let Some(socket) = self.copy(number) {
+            return Ok(socket);
+        }
+        let holder = match task::open_thread(self.tid) {
+            Err(Errno::EINVAL) => task::open_process(self.status()?.tgid)?,
+            other => other?,
+        };
+        let socket = task::copy_descriptor(holder.as_fd(), number)?;
+        self.verify()?;
+        Ok(socket)
+    }
+
     /// A copy of one of its descriptors, where its process is at hand.
     fn copy(&self, number: i32) -> Option<OwnedFd> {
         self.tgid()?;
@@ -258,6 +277,37 @@ impl<'b> Caller<'b> {
             task::copy_descriptor(process.as_fd(), number).ok()
         });
         copied.flatten()
+    }
+
+    /// It may have one descriptor more. The kernel asks for that before it looks at any path (do_sys_openat2()).
+    pub(super) fn may_have_another(&self) -> Result<bool, Errno> {
+        let Some(limit) = task::descriptor_limit(self.tid)? else {
+            return Ok(true);
+        };
+        let Some(last) = limit.checked_sub(1) else {
+            return Ok(false);
+        };
+        // The last number is free nearly always, and then nothing more has to be asked.
+        let last = i32::try_from(last).unwrap_or(i32::MAX);
+        self.tgid();
+        let asked = self.kept(|thread| {
+            let process = thread.process.as_ref()?;
+            Some(task::has_descriptor(process.as_fd(), last))
+        });
+        let taken = match asked.flatten() {
+            Some(taken) => taken,
+            None => !matches!(self.descriptor(last), Err(Errno::EBADF)),
+        };
+        if !taken {
+            return Ok(true);
+        }
+        let all = std::fs::read_dir(format!("/proc/{}/fd", self.tid)).map_err(|_| Errno::EPERM)?;
+        let numbers = all
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
+        let used = numbers.filter(|&number| number < limit).count();
+        self.verify()?;
+        Ok(u64::try_from(used).is_ok_and(|used| used < limit))
     }
 
     /// The object of one of its descriptors.

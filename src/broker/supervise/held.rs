@@ -15,6 +15,7 @@ use super::{Broker, Cause, Stop, place};
 use crate::broker::action::Action;
 use crate::broker::decide::Verdict;
 use crate::sys::at::{self, Look};
+use crate::sys::libc;
 
 impl Broker {
     /// Why a name that something is mounted on is not removed, moved or replaced. From here such a mount does not hold a name (the kernel

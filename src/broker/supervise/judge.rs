@@ -14,13 +14,14 @@ use super::areas::{Area, Kind as AreaKind, On};
 use super::caller::Caller;
 use super::denial::Denied;
 use super::memory::Fd;
-use super::{Broker, Cause, Stop, place, subtree};
+use super::{Broker, Cause, Stop, Unlocked, place, resolve, subtree};
 use crate::broker::action::{Action, Kind};
 use crate::broker::decide::{Dir, Reason, Target, Verdict, decide};
 use crate::broker::git_paths::Gate;
 use crate::broker::gitdir::pass::Spot;
 use crate::broker::gitdir::{self, Ask, GateError, Passed, Pinned};
 use crate::sys::at::{self, Look};
+use crate::sys::libc;
 
 /// Entries that can make the directory around them a git directory, folded.
 const COMPLETING: [&[u8]; 6] = [
@@ -84,14 +85,27 @@ impl Broker {
         mut act: impl FnMut(bool) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
         if !alone {
-            let _shared = self.lock.shared()?;
+            let _shared = self.lock.shared().map_err(|why| self.unlocked(why))?;
             match act(false) {
                 Err(Stop::Exclusive) => {}
                 other => return other,
             }
         }
-        let _exclusive = self.lock.alone()?;
+        let _exclusive = self.lock.alone().map_err(|why| self.unlocked(why))?;
         act(true)
+    }
+
+    /// Nothing is decided without the lock.
+    fn unlocked(&self, why: Unlocked) -> Errno {
+        match why {
+            Unlocked::Refused => Errno::EACCES,
+            Unlocked::Held { by, news } => {
+                if news {
+                    self.sink.held_up(by);
+                }
+                Errno::EIO
+            }
+        }
     }
 
     /// The area of a directory, with what it looks like.
@@ -101,6 +115,27 @@ impl Broker {
         dir: &Fd,
     ) -> Result<(Option<&Area>, Look), Errno> {
         let look = at::look(dir.as_fd(), c"")?;
+        self.area_of(caller, dir, look)
+    }
+
+    /// The area of the directory that a path leads to.
+    pub(super) fn area_at(
+        &self,
+        caller: &Caller<'_>,
+        spot: &resolve::Spot,
+    ) -> Result<(Option<&Area>, Look), Errno> {
+        match spot.look {
+            Some(look) => self.area_of(caller, &spot.dir, look),
+            None => self.area(caller, &spot.dir),
+        }
+    }
+
+    fn area_of(
+        &self,
+        caller: &Caller<'_>,
+        dir: &Fd,
+        look: Look,
+    ) -> Result<(Option<&Area>, Look), Errno> {
         let area = match self.areas.on(look.mount) {
             On::None => None,
             On::Area(area) => Some(area),

@@ -5,25 +5,14 @@
 //! not enough, the file was there for a moment. So plain operations hold the user's lock shared and directory renames hold it alone,
 //! whichever run they are of. It is one lock for all trees, because trees can lie in each other. Moves by other programs of the host
 //! are trusted, and so are the runs of other users.
-//!
-//! The lock is flock(2) on a file that its owner may only write (mode 0200) on a mount that is read-only inside: no command can open
-//! it, so none can hold up the others. The kernel lets go when ccbox dies.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::unistd::geteuid;
-
 use super::epoch::Epoch;
-use crate::sys::counter::SharedCounter;
-
-const LOCK: &str = "lock";
-const MOVES: &str = "moves";
+use super::meeting::{How, Meeting, Patience, Unlocked};
 
 /// Shared by operations on entries, taken alone by those that move directories or depend on more than one entry.
 ///
@@ -37,60 +26,41 @@ pub(super) struct Lock {
 /// What all runs of the user share.
 #[derive(Debug)]
 struct Runs {
-    file: File,
+    meeting: Meeting,
     /// Workers that hold it shared: a flock belongs to the open file, so the first takes it and the last lets go.
     holders: Mutex<u32>,
 }
 
 impl Lock {
     /// The lock of all runs that name this directory, and their common count of moves. The directory is made where it is missing.
-    pub(super) fn of_all_runs(dir: &Path) -> io::Result<(Self, Epoch)> {
-        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-        let meta = fs::symlink_metadata(dir)?;
-        if !meta.is_dir() || meta.uid() != geteuid().as_raw() {
-            return Err(io::Error::other("not a directory of the caller's"));
-        }
-        let lock = own_file(dir, LOCK, OpenOptions::new().write(true), 0o200)?;
-        let moves = own_file(dir, MOVES, OpenOptions::new().read(true).write(true), 0o600)?;
-        let moves = if SharedCounter::has_room(&moves)? {
-            SharedCounter::map(&moves)?
-        } else {
-            lock.lock()?;
-            let moves = SharedCounter::map(&moves)?;
-            lock.unlock()?;
-            moves
-        };
-        let moves = Epoch::Shared(moves);
+    pub(super) fn of_all_runs(dir: &Path, patience: Patience) -> io::Result<(Self, Epoch)> {
+        let (meeting, moves) = Meeting::open(dir, patience)?;
         let runs = Some(Runs {
-            file: lock,
+            meeting,
             holders: Mutex::default(),
         });
         let own = RwLock::default();
-        Ok((Self { own, runs }, moves))
+        Ok((Self { own, runs }, Epoch::Shared(moves)))
     }
 
-    pub(super) fn shared(&self) -> Result<Shared<'_>, Errno> {
+    pub(super) fn shared(&self) -> Result<Shared<'_>, Unlocked> {
         let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
         let runs = self.runs.as_ref();
         if let Some(runs) = runs {
-            let mut holders = runs.holders.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut holders = runs.holders();
             if *holders == 0 {
-                patiently(|| runs.file.lock_shared())?;
+                runs.meeting.take(How::Shared)?;
             }
             *holders += 1;
         }
         Ok(Shared { runs, _own: own })
     }
 
-    pub(super) fn alone(&self) -> Result<Alone<'_>, Errno> {
+    pub(super) fn alone(&self) -> Result<Alone<'_>, Unlocked> {
         let own = self.own.write().unwrap_or_else(PoisonError::into_inner);
-        self.run_alone(own)
-    }
-
-    fn run_alone<'l>(&'l self, own: RwLockWriteGuard<'l, ()>) -> Result<Alone<'l>, Errno> {
         let runs = self.runs.as_ref();
         if let Some(runs) = runs {
-            patiently(|| runs.file.lock())?;
+            runs.meeting.take(How::Alone)?;
         }
         Ok(Alone { runs, _own: own })
     }
@@ -111,34 +81,6 @@ impl Lock {
     }
 }
 
-/// A file of the user's, in a directory that only they can write.
-fn own_file(dir: &Path, name: &str, how: &mut OpenOptions, mode: u32) -> io::Result<File> {
-    let file = how
-        .create(true)
-        .truncate(false)
-        .mode(mode)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(dir.join(name))?;
-    let meta = file.metadata()?;
-    if meta.is_file() && meta.uid() == geteuid().as_raw() {
-        Ok(file)
-    } else {
-        Err(io::Error::other("not a file of the caller's"))
-    }
-}
-
-/// flock(2), whatever signals arrive.
-fn patiently(take: impl Fn() -> io::Result<()>) -> Result<(), Errno> {
-    loop {
-        match take() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Nothing is decided without the lock.
-            Err(_) => return Err(Errno::EACCES),
-            Ok(()) => return Ok(()),
-        }
-    }
-}
-
 /// Held shared.
 #[derive(Debug)]
 pub(super) struct Shared<'l> {
@@ -149,10 +91,10 @@ pub(super) struct Shared<'l> {
 impl Drop for Shared<'_> {
     fn drop(&mut self) {
         if let Some(runs) = self.runs {
-            let mut holders = runs.holders.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut holders = runs.holders();
             *holders -= 1;
             if *holders == 0 {
-                runs.release();
+                runs.meeting.release();
             }
         }
     }
@@ -168,7 +110,7 @@ pub(super) struct Alone<'l> {
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
         if let Some(runs) = self.runs {
-            runs.release();
+            runs.meeting.release();
         }
     }
 }
@@ -180,8 +122,7 @@ pub struct Quiet<'l> {
 }
 
 impl Runs {
-    fn release(&self) {
-        // Unlocking an open file cannot fail (flock(2)); if it did, the end of the process would do it.
-        let _ = self.file.unlock();
+    fn holders(&self) -> MutexGuard<'_, u32> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,6 +13,7 @@ use super::caller::Caller;
 use super::memory::Fd;
 use super::{Stop, place};
 use crate::sys::at;
+use crate::sys::libc;
 
 /// PROC_SUPER_MAGIC of linux/magic.h.
 const PROC: i64 = 0x9fa0;

@@ -6,6 +6,7 @@
 
 mod act;
 mod areas;
+mod beside;
 mod caller;
 mod crew;
 mod denial;
@@ -16,15 +17,17 @@ mod judge;
 mod listening;
 mod lock;
 mod magic;
+mod meeting;
 mod memory;
-mod near;
 mod pending;
 mod place;
 mod processes;
 mod read_only;
 mod resolve;
+mod sockets;
 mod staging;
 mod subtree;
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -46,7 +49,9 @@ use super::plan::{BrokerPlan, components};
 use super::reads::ReadPlan;
 use crate::exit::Failure;
 use crate::sys::at;
+use crate::sys::libc;
 use areas::Areas;
+use beside::Beside;
 use caller::Caller;
 use crew::Crew;
 use denial::Denied;
@@ -54,9 +59,12 @@ use epoch::Epoch;
 use listening::Routes;
 use lock::Lock;
 pub use lock::Quiet;
+pub use meeting::Holder;
+use meeting::{Patience, Unlocked};
 use memory::Fd;
 use processes::Processes;
 use resolve::Walk;
+use sockets::Sockets;
 use staging::Staging;
 use workers::Staff;
 pub use workers::Supervisor;
@@ -79,6 +87,17 @@ pub trait Sink: Send + Sync {
 
     /// Called once a connection cannot be made that could be made outside. The same holds.
     fn unreached(&self, _unreached: Unreached) {}
+
+    /// Connections to granted sockets are of interest.
+    fn wants_connections(&self) -> bool {
+        false
+    }
+
+    /// A connection to a granted socket of somebody else's, by its path inside and the process with its name.
+    fn connected(&self, _path: &Path, _pid: i32, _program: String) {}
+
+    /// Called once the lock that all runs of the user share is held by another one for too long. The same holds.
+    fn held_up(&self, _by: Option<Holder>) {}
 
     /// Some programs are not executed, so that those that are asked for are worth a look.
     fn closes_programs(&self) -> bool {
@@ -110,7 +129,7 @@ pub struct Unreached {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     /// What was asked: create, write, rename (away), rename-to, move (a directory, refused for what is in it), link, unlink, rmdir, mkdir,
-    /// chmod, symlink, mknod, truncate, exec.
+    /// chmod, chown, utime, xattr, symlink, mknod, truncate, exec, bind, connect.
     pub action: &'static str,
     /// Of what: absolute, as the child sees it.
     pub path: PathBuf,
@@ -145,6 +164,13 @@ pub enum Cause {
     Hidden(usize),
     /// It is there on the host and not inside.
     NotShown,
+    /// The host has made it or put it there during the run, in a directory above a hidden file; the kernel has refused it.
+    Beside,
+    /// A Unix socket of somebody else that no entry opens.
+    Socket {
+        /// No entry could.
+        always: bool,
+    },
     /// Programs there are not executed ([`Sink::closes_program`]); the kernel has refused it.
     Program,
 }
@@ -226,10 +252,12 @@ fn prepare_with(
         .collect::<Result<_, _>>()?;
     let (lock, directories) = match &plan.lock_dir {
         None => (Lock::default(), Epoch::default()),
-        Some(dir) => Lock::of_all_runs(dir).map_err(|source| BrokerError::Lock {
-            path: dir.clone(),
-            source,
-        })?,
+        Some(dir) => {
+            Lock::of_all_runs(dir, Patience::USUAL).map_err(|source| BrokerError::Lock {
+                path: dir.clone(),
+                source,
+            })?
+        }
     };
     Ok(Prepared {
         lock,
@@ -248,8 +276,12 @@ fn prepare_with(
 impl Prepared {
     /// Starts to answer; until the sandbox ends.
     pub fn open(self, door: Door) -> Result<Supervisor, BrokerError> {
+        let sockets = self.plan.sockets.as_ref();
+        let sockets = sockets.map(|plan| Sockets::new(plan, door.root.as_fd()));
         let broker = Broker {
+            sockets: sockets.transpose()?,
             areas: Areas::new(&self.plan, door.root.as_fd())?,
+            beside: beside(&self.plan, &door.root),
             listener: door.listener,
             root: Fd::new(door.root),
             child: door.child,
@@ -268,6 +300,13 @@ impl Prepared {
         };
         workers::start(broker, self.staff, self.crew)
     }
+}
+
+/// Only where opens are watched: where names decide, the child opens nothing itself.
+fn beside(plan: &BrokerPlan, root: &OwnedFd) -> Option<Beside> {
+    let reads = plan.reads.as_ref()?;
+    (reads.watched && !reads.decides && !reads.floor.is_empty())
+        .then(|| Beside::new(root.as_fd(), &reads.floor))
 }
 
 /// The top of a writable root on the host, before any code of the child runs.
@@ -294,6 +333,8 @@ struct Broker {
     set: RuleSet,
     /// What may not be read by name, where opens for reading trap.
     reads: Option<ReadPlan>,
+    /// What the read floor refuses, where that is told.
+    beside: Option<Beside>,
     areas: Areas,
     trees: Vec<TreePaths>,
     /// Shared by operations on entries, taken alone by those that move directories or depend on more than one entry.
@@ -311,6 +352,8 @@ struct Broker {
     protected_links: bool,
     /// Of the sandbox's network namespace.
     routes: OnceLock<Routes>,
+    /// Where Unix sockets are decided by path.
+    sockets: Option<Sockets>,
     sink: Arc<dyn Sink>,
 }
 

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use nix::errno::Errno;
 
 use crate::sys::at::{self, How};
+use crate::sys::libc;
 
 /// `O_PATH | O_CLOEXEC | O_NOFOLLOW`.
 pub(super) const PATH_ONLY: u64 = flags(libc::O_PATH | libc::O_NOFOLLOW);

@@ -15,6 +15,7 @@ use super::denial::Denied;
 use super::judge::Needs;
 use super::{Cause, place};
 use crate::sys::at::{self, How};
+use crate::sys::libc;
 
 impl Turn<'_> {
     /// The refusal to report, if it is one.

@@ -18,6 +18,7 @@ use super::magic::{self, Link};
 use super::memory::Fd;
 use super::place;
 use crate::sys::at::{self, How, Look};
+use crate::sys::libc;
 
 /// MAXSYMLINKS of linux/namei.h.
 const MAX_LINKS: u32 = 40;
@@ -44,6 +45,8 @@ pub(super) struct Spot {
     pub(super) last: Last,
     /// Slashes follow the last component.
     pub(super) slash: bool,
+    /// The directory, where it had to be looked at. Which one it is does not change.
+    pub(super) look: Option<Look>,
 }
 
 /// What a final link leads to.
@@ -112,10 +115,16 @@ impl<'w> Walk<'w> {
         }
         self.absolute = bytes.starts_with(b"/");
         let base = self.caller.base(self.root, dirfd, path)?;
-        if !self.absolute && dirfd != libc::AT_FDCWD {
-            must_be_directory(&base)?;
+        if self.absolute || dirfd == libc::AT_FDCWD {
+            return self.from(base, bytes);
         }
-        self.from(base, bytes)
+        let look = a_directory(&base)?;
+        let spot = self.from(Fd::clone(&base), bytes)?;
+        let stays = Fd::ptr_eq(&spot.dir, &base);
+        Ok(Spot {
+            look: stays.then_some(look),
+            ..spot
+        })
     }
 
     /// Resolves a path from a directory; a leading slash has been taken into account.
@@ -125,6 +134,7 @@ impl<'w> Walk<'w> {
             dir: self.directory(base, dir)?,
             last,
             slash,
+            look: None,
         })
     }
 
@@ -146,6 +156,7 @@ impl<'w> Walk<'w> {
             dir: Fd::new(at::open(base.as_fd(), &dir, how)?),
             last,
             slash,
+            look: None,
         })
     }
 
@@ -211,7 +222,7 @@ impl<'w> Walk<'w> {
             }
             at = next;
         }
-        must_be_directory(&at)?;
+        a_directory(&at)?;
         Ok(at)
     }
 
@@ -372,9 +383,10 @@ fn open(dir: &Fd, name: &CStr, how: How) -> Result<Fd, Errno> {
     at::open(dir.as_fd(), name, how).map(Fd::new)
 }
 
-fn must_be_directory(fd: &OwnedFd) -> Result<(), Errno> {
-    if at::look(fd.as_fd(), c"")?.is(libc::S_IFDIR) {
-        Ok(())
+fn a_directory(fd: &OwnedFd) -> Result<Look, Errno> {
+    let look = at::look(fd.as_fd(), c"")?;
+    if look.is(libc::S_IFDIR) {
+        Ok(look)
     } else {
         Err(Errno::ENOTDIR)
     }

@@ -10,6 +10,7 @@ use super::{Cause, place};
 use crate::broker::action::Kind;
 use crate::broker::decide::{RuleSet, Target, entry_may_move, may_hide};
 use crate::sys::at::{self, How};
+use crate::sys::libc;
 
 /// More entries than this are not looked through while everybody waits.
 const MOST: usize = 1_000_000;

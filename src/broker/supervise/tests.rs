@@ -8,5 +8,7 @@ mod harness;
 mod kept;
 mod paths;
 mod races;
+mod read_races;
 mod runs;
+mod sockets;
 mod storm;

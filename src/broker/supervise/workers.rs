@@ -22,7 +22,6 @@ use super::crew::{Crew, Hand};
 use super::handouts::{Handouts, must_settle};
 use super::lock::Quiet;
 use super::memory::Memory;
-use super::near::Near;
 use super::pending::{self, Queued};
 use super::{Broker, BrokerError};
 use crate::broker::calls::Call;
@@ -235,7 +234,6 @@ fn worker(crew: &mut Crew, shared: &Arc<Shared>) -> Result<(), BrokerError> {
 fn work(shared: &Arc<Shared>, index: usize) -> Result<(), Errno> {
     let mut buffers = Buffers::new()?;
     let memory = Memory::default();
-    let near = Near::new();
     let listener = shared.broker.listener.as_fd();
     let progress = shared.progress.get(index).ok_or(Errno::EAGAIN)?;
     while lead(shared, index) {
@@ -246,8 +244,7 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<(), Errno> {
                 if shared.asleep.load(Ordering::SeqCst) {
                     shared.wake_watchdog();
                 }
-                near.follow(request.tid);
-                handle(shared, index, (&memory, &near), &mut buffers, &request);
+                handle(shared, index, &memory, &mut buffers, &request);
                 progress.fetch_add(1, Ordering::SeqCst);
             }
             Err(Errno::EINTR) => {}
@@ -357,7 +354,7 @@ fn attend(shared: &Arc<Shared>) {
 fn handle(
     shared: &Arc<Shared>,
     index: usize,
-    (memory, near): (&Memory, &Near),
+    memory: &Memory,
     buffers: &mut Buffers,
     request: &Request,
 ) {
@@ -391,9 +388,7 @@ fn handle(
             close_on_exec,
         })) => {
             let to = (listener, request.id);
-            let begun = Instant::now();
             let given = shared.handouts.give(index, to, file, close_on_exec);
-            near.took(begun.elapsed());
             match given {
                 Ok(()) => return,
                 Err(errno) => Answer::Error(errno),
@@ -402,6 +397,7 @@ fn handle(
         Some(Ok(Outcome::Later(waiting))) => {
             let queued = Queued {
                 id: request.id,
+                tid: request.tid,
                 waiting,
             };
             let queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);

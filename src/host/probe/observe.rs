@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -353,7 +353,7 @@ fn make_namespaces() -> Result<(), String> {
     let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
     unshare(CloneFlags::CLONE_NEWUSER).map_err(|e| said("unshare(CLONE_NEWUSER)", &e.desc()))?;
     let write = |file: &str, text: String| {
-        std::fs::write(PathBuf::from("/proc/self").join(file), text)
+        std::fs::write(Path::new("/proc/self").join(file), text)
             .map_err(|e| said(&format!("writing {file}"), &e))
     };
     write("setgroups", "deny".to_owned())?;

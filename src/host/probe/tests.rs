@@ -267,7 +267,7 @@ fn text_and_json_carry_the_same_answers() {
     not enforced yet
       absent-names: protected and mandatory paths that do not exist at the start are not held against creation inside writable directories; a spec that asks for it is refused
       name-patterns: those of built-in profiles do not hold; a spec with one of its own is refused
-      host-replace: a hidden file that a host program replaces during the run can be read, where its directory is shown
+      host-replace: a file that is hidden without an entry in deny_read, and that a host program replaces during the run, can be read where the command can write to its directory
     ");
     let whole = judge(&healthy());
     assert!(whole.gaps.iter().all(|g| !g.starts_with("absent-names")));

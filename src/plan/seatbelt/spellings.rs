@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::plan::paths::{Walk, rest, within};
+use crate::policy::pattern::accents::{composed, decomposed};
 
 /// Links that every macOS has at the top of its file system, and where they lead.
 const SYSTEM_LINKS: [(&str, &str); 3] = [
@@ -26,8 +27,24 @@ const LENT: [&str; 7] = [
 pub(super) fn spellings(walk: &Walk) -> Vec<PathBuf> {
     let mut out: Vec<PathBuf> = Vec::new();
     for path in both(&walk.real).into_iter().chain(both(&walk.spelled)) {
-        if !out.contains(&path) {
-            out.push(path);
+        for path in forms(&path) {
+            if !out.contains(&path) {
+                out.push(path);
+            }
+        }
+    }
+    out
+}
+
+/// As written, and with accents composed and decomposed: APFS takes all for one name and hands back the one a file was made with.
+pub(super) fn forms(path: &Path) -> Vec<PathBuf> {
+    let mut out = vec![path.to_path_buf()];
+    if let Some(text) = path.to_str().filter(|t| !t.is_ascii()) {
+        for form in [composed(text), decomposed(text)] {
+            let form = PathBuf::from(form);
+            if !out.contains(&form) {
+                out.push(form);
+            }
         }
     }
     out

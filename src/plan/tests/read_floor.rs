@@ -4,7 +4,9 @@ use std::path::Path;
 
 use super::ask::{gap, ws};
 use crate::plan::Plan;
-use crate::plan::fixture::{bind, bind_at, debian, dev, entry, facts, layer, planned, terminal};
+use crate::plan::fixture::{
+    bind, bind_at, can_read, debian, dev, entry, facts, layer, planned, terminal, without_broker,
+};
 use crate::policy::{Layer, Policy, Ruled};
 
 fn closed(plan: &Plan) -> Vec<&str> {
@@ -41,12 +43,91 @@ fn files_outside_writable_trees_stay_closed_absent_ones_too() {
         .map(|p| p.to_str().unwrap())
         .collect();
     assert_eq!(above, ["/", "/home", "/home/me", "/home/me/gone"]);
-    // In the writable tree a mount must do, and that is said.
+    // In the writable tree its name holds it. Without a broker a mount must do, and that is said.
+    assert!(decides(&plan));
+    assert_eq!(gap(&plan, "host-replace"), None);
+    let plan = planned(&p, &without_broker(), &fs);
     let text = gap(&plan, "host-replace").unwrap();
     assert!(
         text.contains("/home/me/proj/.key") && !text.contains(".npmrc"),
         "{text}"
     );
+}
+
+fn decides(plan: &Plan) -> bool {
+    let reads = plan.broker.as_ref().and_then(|b| b.reads.as_ref());
+    reads.is_some_and(|r| r.decides)
+}
+
+/// The cost is paid where a written path lies in a tree that the command can write to, or where it makes files it must be able to read.
+#[test]
+fn names_decide_only_where_nothing_else_holds() {
+    let fs = || {
+        debian()
+            .file("/home/me/.key", "K")
+            .dir("/home/me/vault")
+            .file("/home/me/proj/.key", "K")
+            .file("/tmp/x/key", "K")
+            .file("/home/me/.npm/key", "K")
+    };
+    for (path, trapped) in [
+        ("/home/me/.key", false),
+        ("/home/me/.later", false),
+        ("/home/me/vault", false),
+        ("/etc/machine-id", false),
+        ("/home/me/proj/.key", true),
+        ("/home/me/proj/later", true),
+        ("/home/me/proj/a/b/later", true),
+        ("/home/me/proj/.git", true),
+        ("/home/me/.npm/key", false),
+        ("/home/me/.npm/later", true),
+        ("/tmp/x/key", true),
+        ("/tmp/x/later", true),
+        // Private: nothing of the host is there.
+        ("/tmp/y/key", false),
+        ("/run/later", false),
+    ] {
+        let mut p = hiding(dev(), &[path]);
+        p.fs.binds.push(bind("/tmp/x", true));
+        let plan = planned(&p, &facts(), &fs());
+        assert_eq!(decides(&plan), trapped, "{path}");
+        let named = |n: &&String| n.contains(path) && n.contains("decided by name");
+        assert_eq!(plan.notices.iter().any(|n| named(&n)), trapped, "{path}");
+        // Neither made nor read, with the tree around it writable.
+        assert!(!can_read(&plan, path) || !trapped, "{path}");
+    }
+    // ccbox's own rows, and those of a profile, are a named gap at most.
+    let plan = planned(&terminal("/home/me"), &facts(), &fs());
+    assert!(!decides(&plan));
+    let mut p = hiding(dev(), &[]);
+    p.fs.deny_read.push(Ruled {
+        origin: layer(Layer::Profile("x".into())),
+        ..entry("/home/me/proj/later")
+    });
+    let plan = planned(&p, &facts(), &fs());
+    assert!(!decides(&plan) && gap(&plan, "late-secrets").is_some());
+    // A mode in which nothing is writable needs none either.
+    let mut p = hiding(dev(), &["/home/me/proj/.key", "/home/me/proj/later"]);
+    p.mode = crate::policy::Mode::Review;
+    assert!(!decides(&planned(&p, &facts(), &fs())));
+}
+
+/// A link may be replaced by what it is not.
+#[test]
+fn a_link_on_the_way_is_held_by_every_spelling() {
+    let fs = debian()
+        .dir("/home/me/proj/real")
+        .file("/home/me/proj/real/key", "K")
+        .link("/home/me/proj/way", "real")
+        .link("/home/me/proj/end", "real/key");
+    let p = hiding(dev(), &["/home/me/proj/way/key", "/home/me/proj/end"]);
+    let plan = planned(&p, &facts(), &fs);
+    let reads = plan.broker.as_ref().and_then(|b| b.reads.as_ref()).unwrap();
+    for path in ["real/key", "way/key", "end"] {
+        let path = format!("/home/me/proj/{path}");
+        assert!(reads.denies(path.as_bytes()).is_some(), "{path}");
+    }
+    assert!(reads.denies(b"/home/me/proj/way").is_none());
 }
 
 #[test]

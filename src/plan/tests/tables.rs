@@ -224,4 +224,16 @@ fn working_directories_that_stay_read_only_in_dev() {
         let plan = planned(&dev(), &host, &debian().dir(cwd));
         assert!(can_write(&plan, &format!("{cwd}/x")), "{cwd}");
     }
+    // Nobody is told that it stays read-only where an entry opens it.
+    for (write, read, told) in [("/srv", "/etc", 0), ("/etc", "/srv", 1)] {
+        let mut host = facts();
+        set_cwd(&mut host, "/srv");
+        let mut p = dev();
+        p.fs.allow_write.push(entry(write));
+        p.fs.allow_read.push(entry(read));
+        let plan = planned(&p, &host, &debian().dir("/srv/p"));
+        let notices = plan.notices.iter().filter(|n| n.contains("--rw")).count();
+        let opens = can_write(&plan, "/srv/x");
+        assert_eq!((notices, opens), (told, told == 0), "{write} {read}");
+    }
 }

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::*;
-use crate::policy::AllProxy;
+use crate::policy::{AllProxy, UserProxies};
 
 mod hints;
 
@@ -53,6 +53,10 @@ pub(super) fn net(mode: NetworkMode, allowed: &[&str], denied: &[&str]) -> Netwo
         all_proxy: AllProxy::Http,
         allow_local_binding: false,
         transparent_ports: None,
+        user_proxies: UserProxies::default(),
+        unix_sockets: Vec::new(),
+        all_unix_sockets: None,
+        access_log: None,
         off_by: None,
         managed_only: None,
         hint_file: None,

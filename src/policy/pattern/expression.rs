@@ -3,6 +3,7 @@
 //! A Seatbelt profile knows no other patterns, and its expressions have neither flags nor escapes that every release reads alike: a
 //! character that means something is put into a bracket, and case is folded letter by letter.
 
+use super::accents::{composed, decomposed};
 use super::{Part, PathPattern, Token};
 
 /// Why a pattern has no expression.
@@ -72,7 +73,7 @@ fn name(tokens: &[Token], fold: bool, out: &mut String) -> Result<(), NoExpressi
 
 fn literal(text: &mut Vec<u8>, fold: bool, out: &mut String) -> Result<(), NoExpression> {
     let run = std::str::from_utf8(text).map_err(|_| NoExpression::NotText)?;
-    run.chars().for_each(|c| character(c, fold, out));
+    composed(run).chars().for_each(|c| character(c, fold, out));
     text.clear();
     Ok(())
 }
@@ -100,10 +101,16 @@ fn character(c: char, fold: bool, out: &mut String) {
             out.push(*c);
             out.push(']');
         }
-        [c] => out.push(*c),
+        [c] if c.is_ascii() => out.push(*c),
         // A bracket of a dialect that reads bytes would take the halves of a letter for letters.
+        // Nor does it hold a letter whose accent is apart.
         many if many.iter().any(|c| !c.is_ascii()) => {
-            let texts: Vec<String> = many.iter().map(char::to_string).collect();
+            let mut texts: Vec<String> = many.iter().map(char::to_string).collect();
+            for apart in many.iter().map(|c| decomposed(&c.to_string())) {
+                if !texts.contains(&apart) {
+                    texts.push(apart);
+                }
+            }
             out.push('(');
             out.push_str(&texts.join("|"));
             out.push(')');

@@ -271,6 +271,7 @@ fn silence_ends() {
         hello: short,
         resolve: short,
         connect: short,
+        upstream: short,
         drain: short,
         // Longer than the others, so that it is not what ends them.
         idle: short * 4,

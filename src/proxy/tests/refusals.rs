@@ -377,7 +377,10 @@ fn an_open_policy_is_not_served() {
     policy.mode = NetworkMode::Open;
     let config = ProxyConfig {
         identify: None,
+        access: None,
         egress: EgressPolicy::new(&policy),
+        upstream: Chain::default(),
+        user_ports: vec![],
         listeners: vec![],
         forwards: vec![],
         catch: None,

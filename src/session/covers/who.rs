@@ -84,6 +84,7 @@ fn number_inside(status: &str) -> Option<i32> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,13 +22,12 @@ use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-
 use super::floor::{self, FloorError, Proof};
 use crate::backend::Floor;
 use crate::exit::Failure;
 use crate::sys::inherited::{Access, access, copy};
 use crate::sys::landlock::{Handled, Ruleset, abi};
+use crate::sys::libc;
 
 const ABI_REFER: i32 = 2;
 const ABI_TRUNCATE: i32 = 3;
@@ -219,7 +218,7 @@ fn allow_descriptor(ruleset: &mut Ruleset, fd: RawFd) -> io::Result<()> {
     }
     match ruleset.allow_write(copy(fd)?) {
         // Pipes, sockets, memfds: on no mounted file system, so no domain governs them (landlock_add_rule(2), EBADFD).
-        Err(error) if error.raw_os_error() == Some(Errno::EBADFD as i32) => Ok(()),
+        Err(error) if error.raw_os_error() == Some(libc::EBADFD) => Ok(()),
         other => other,
     }
 }

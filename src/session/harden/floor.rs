@@ -30,8 +30,9 @@ use nix::unistd::UnlinkatFlags;
 
 use crate::backend::Floor;
 use crate::sys::at::{self, Look};
-use crate::sys::fds::open_no_links;
+use crate::sys::fds::{O_PATH, open_no_links};
 use crate::sys::landlock::Ruleset;
+use crate::sys::libc;
 
 /// Every sandbox has its own, and nothing in them has name rules.
 const OWN: [&str; 2] = ["/dev", "/proc"];
@@ -241,7 +242,7 @@ impl Chains<'_> {
 
 /// The object and what is above it, as the kernel walks: out of a mount to where it is mounted.
 fn chain(path: &Path, object: &OwnedFd) -> Result<Vec<Look>, Errno> {
-    let above = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let above = O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let mut chain = vec![at::look(object.as_fd(), c"")?];
     let mut at = match chain.first() {
         // A file has no `..`.

@@ -18,6 +18,7 @@ mod inputs;
 mod read_floor;
 mod rule;
 mod table;
+#[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests;
 
@@ -49,6 +50,8 @@ pub struct FilterOptions {
     pub broker: bool,
     /// With the broker: opens for reading trap as well.
     pub reads: bool,
+    /// With the broker: stream sockets of AF_UNIX may be made, and it decides where they are bound and connected.
+    pub sockets: bool,
 }
 
 impl FilterOptions {

@@ -23,9 +23,11 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 
 use crate::backend::ReadFloor as Plan;
 use crate::exit::Failure;
-use crate::sys::fds::open_no_links;
+use crate::sys::fds::{O_PATH, open_no_links};
 use crate::sys::inherited::{Access, access, copy};
 use crate::sys::landlock::Ruleset;
+use crate::sys::libc;
+use crate::sys::objects;
 
 /// Why it could not be prepared.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +87,7 @@ impl ReadFloor {
         };
         for (path, directory) in &above {
             let seen = fstat(directory).map_err(|e| failed(path)(e.into()))?;
-            way.above.insert((seen.st_dev, seen.st_ino));
+            way.above.insert(objects::key(&seen));
         }
         for (path, directory) in &above {
             way.beside(path, directory, known).map_err(failed(path))?;
@@ -115,7 +117,7 @@ impl Way<'_> {
     /// Grants the entries of one directory.
     fn beside(&mut self, path: &Path, directory: &OwnedFd, known: &[PathBuf]) -> io::Result<()> {
         let here = Here {
-            device: fstat(directory)?.st_dev,
+            device: objects::device(&fstat(directory)?),
             closed: self
                 .closed
                 .iter()
@@ -152,7 +154,7 @@ impl Way<'_> {
         if kind == Some(Type::Symlink) {
             return Ok(());
         }
-        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let flags = O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let object = match nix::fcntl::openat(
             here.directory,
             OsStr::from_bytes(name),
@@ -168,9 +170,9 @@ impl Way<'_> {
         if closed || kind != Some(Type::File) {
             let seen = fstat(&object)?;
             // A closed file's cover is a mount. Where it is none the file has been replaced already.
-            if self.above.contains(&(seen.st_dev, seen.st_ino))
+            if self.above.contains(&objects::key(&seen))
                 || is_link(&seen)
-                || (closed && seen.st_dev == here.device)
+                || (closed && objects::device(&seen) == here.device)
             {
                 return Ok(());
             }
@@ -184,7 +186,7 @@ impl Way<'_> {
         }
         match self.ruleset.allow_read(copy(fd)?) {
             // Pipes, sockets, memfds: on no mounted file system, so no domain governs them (landlock_add_rule(2), EBADFD).
-            Err(error) if error.raw_os_error() == Some(Errno::EBADFD as i32) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::EBADFD) => Ok(()),
             other => other,
         }
     }

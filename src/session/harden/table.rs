@@ -160,6 +160,32 @@ const SOCKET_WITH_UNIX: Rule = Rule::Cases(
     EAFNOSUPPORT,
 );
 
+/// Where the supervisor decides by path: sockets that must be connected before anything is sent. One for datagrams (SOCK_RAW is another
+/// name of it) takes an address with each message, in sendmsg(2) behind two pointers.
+const SOCKET_BY_PATH: Rule = Rule::Cases(
+    &[
+        &[
+            clause(
+                &[
+                    Arg(0).is(AF_UNIX),
+                    Arg(1).masked(SOCK_TYPE_MASK, SOCK_STREAM),
+                ],
+                Allow,
+            ),
+            clause(
+                &[
+                    Arg(0).is(AF_UNIX),
+                    Arg(1).masked(SOCK_TYPE_MASK, SOCK_SEQPACKET),
+                ],
+                Allow,
+            ),
+            clause(&[Arg(0).is(AF_UNIX)], EACCES),
+        ],
+        INET,
+    ],
+    EAFNOSUPPORT,
+);
+
 /// A connected stream or seqpacket pair cannot be pointed at anybody else (connect: EISCONN, listen: EINVAL, addresses in
 /// sendmsg ignored or refused). A datagram pair can send to any address; SOCK_RAW is a datagram socket in AF_UNIX.
 const SOCKETPAIR_WITHOUT_UNIX: Rule = Rule::Cases(
@@ -277,4 +303,10 @@ pub(super) const WITHOUT_UNIX: &[Row] = &[
 pub(super) const WITH_UNIX: &[Row] = &[
     row("socket", 41, 198, SOCKET_WITH_UNIX),
     row("socketpair", 53, 199, SOCKETPAIR_WITH_UNIX),
+];
+
+/// Sockets where the supervisor decides by path.
+pub(super) const UNIX_BY_PATH: &[Row] = &[
+    row("socket", 41, 198, SOCKET_BY_PATH),
+    row("socketpair", 53, 199, SOCKETPAIR_WITHOUT_UNIX),
 ];

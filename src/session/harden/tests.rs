@@ -9,7 +9,7 @@ use libc::{c_int, c_long};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 
-use trapped::{connects, reads, traps};
+use trapped::{binds_or_connects, connects, reads, traps};
 
 use super::{Arch, FilterOptions, filter_program, filter_program_for, refused_calls};
 use crate::broker::calls::TRAPS;
@@ -24,6 +24,7 @@ const CLOSED: FilterOptions = FilterOptions {
     landlock_abi: 7,
     broker: false,
     reads: false,
+    sockets: false,
 };
 const UNIX: FilterOptions = FilterOptions {
     unix_sockets: true,
@@ -46,7 +47,25 @@ const BROKER_OPEN: FilterOptions = FilterOptions {
     open_network: true,
     ..BROKER
 };
-const ALL: [FilterOptions; 6] = [CLOSED, UNIX, BROKER, BROKER_UNIX, BROKER_READS, BROKER_OPEN];
+/// Unix sockets by path.
+const BROKER_SOCKETS: FilterOptions = FilterOptions {
+    sockets: true,
+    ..BROKER
+};
+const BROKER_SOCKETS_OPEN: FilterOptions = FilterOptions {
+    open_network: true,
+    ..BROKER_SOCKETS
+};
+const ALL: [FilterOptions; 8] = [
+    CLOSED,
+    UNIX,
+    BROKER,
+    BROKER_UNIX,
+    BROKER_READS,
+    BROKER_OPEN,
+    BROKER_SOCKETS,
+    BROKER_SOCKETS_OPEN,
+];
 
 fn number(name: &str, arch: Arch) -> u32 {
     let (_, x86_64, aarch64) = CALLS.iter().find(|call| call.0 == name).unwrap();
@@ -85,7 +104,11 @@ fn expected(options: FilterOptions, arch: Arch, nr: u32, args: [u64; 6]) -> c_in
     let base = refused(options, arch, nr, args);
     let trapped = match reads(arch, nr, args) {
         Some(trapped) if options.reads => trapped,
-        _ => traps(arch, nr, args) || !options.open_network && connects(arch, nr, args),
+        _ => {
+            traps(arch, nr, args)
+                || !options.open_network && connects(arch, nr, args)
+                || options.sockets && binds_or_connects(arch, nr)
+        }
     };
     if base == 0 && options.broker && trapped {
         return NOTIFIED;
@@ -141,6 +164,7 @@ fn refused(options: FilterOptions, arch: Arch, nr: u32, args: [u64; 6]) -> c_int
         "seccomp" if int(0) == 1 && int(1) & 8 != 0 => libc::EBUSY,
         "clone" | "unshare" | "ioctl" | "seccomp" => 0,
         "socket" => match int(0).cast_signed() {
+            libc::AF_UNIX if options.sockets && (kind == 1 || kind == 5) => 0,
             libc::AF_UNIX if options.unix_sockets => 0,
             libc::AF_UNIX => libc::EACCES,
             libc::AF_INET if kind == 10 => libc::EAFNOSUPPORT,
@@ -439,6 +463,7 @@ fn open_network_needs_scoped_abstract_sockets() {
         landlock_abi,
         broker: false,
         reads: false,
+        sockets: false,
     };
     for (open, abi, allowed) in [
         (true, 0, false),
@@ -460,7 +485,12 @@ fn stays_small() {
         for options in ALL {
             let program = filter_program_for(options, arch).unwrap();
             let len = program.instructions().len();
-            let most = if options.broker { 180 } else { 100 };
+            let most = match (options.broker, options.sockets) {
+                // bind, and two types of sockets.
+                (true, true) => 190,
+                (true, false) => 180,
+                (false, _) => 100,
+            };
             assert!(len <= most, "{arch:?}: {len} instructions");
         }
     }

@@ -5,7 +5,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use nix::errno::Errno;
-use nix::sched::CloneFlags;
 use nix::sys::stat::stat;
 
 use super::Scope;
@@ -14,6 +13,8 @@ use crate::backend::InnerPlan;
 use crate::exit;
 use crate::session::handover::Facts;
 use crate::session::wire::{self, Report, SetupFailure, Step};
+use crate::sys::libc;
+use crate::sys::namespaces::CloneFlags;
 use crate::sys::prctl;
 use crate::sys::process::{self, Forked, exec, exit_now};
 use crate::sys::signals::{self, SignalSet};

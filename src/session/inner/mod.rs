@@ -23,8 +23,9 @@ use super::keeper;
 use super::wire::{self, Order, Report, SetupFailure, Step};
 use crate::backend::InnerPlan;
 use crate::exit;
+use crate::sys::libc;
 use crate::sys::signals::{self, SignalFd, SignalSet};
-use crate::sys::{fds, prctl};
+use crate::sys::{fds, objects, prctl};
 
 /// The hidden first argument that leads here.
 pub const ARGUMENT: &str = "__inner";
@@ -162,7 +163,7 @@ fn verify_pins(plan: &InnerPlan) -> Result<(), SetupFailure> {
         let object = fds::open_no_links(path).map_err(|e| Step::Pin.failed(&e, path.as_path()))?;
         let seen = nix::sys::stat::fstat(&object)
             .map_err(|e| Step::Pin.failed(&e.into(), path.as_path()))?;
-        if (seen.st_dev, seen.st_ino) != (*dev, *ino) {
+        if objects::key(&seen) != (*dev, *ino) {
             return Err(Step::Pin.failed(&Errno::ESTALE.into(), path.as_path()));
         }
     }

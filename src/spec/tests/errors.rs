@@ -231,10 +231,6 @@ fn messages() {
             "spec.toml:2:20: `network.strict_allowlist = false` would ask about unlisted hosts, and there is nobody to ask; hint: add the hosts to `network.allowed_domains`",
         ),
         (
-            "[network]\nhttp_proxy_port = 8080",
-            "spec.toml:2:19: `network.http_proxy_port` is not supported yet",
-        ),
-        (
             "[network]\nhttp_proxy_port = 80800",
             "spec.toml:2:19: `network.http_proxy_port` must be a port from 1 to 65535",
         ),
@@ -243,8 +239,16 @@ fn messages() {
             "spec.toml:2:22: `network.transparent_ports` must be a port from 1 to 65535",
         ),
         (
-            "[network]\nupstream_proxy = \"http://proxy:3128\"",
-            "spec.toml:2:18: `network.upstream_proxy` is not supported yet: this build takes the upstream proxy from the environment (`env`) or uses none",
+            "[network]\nupstream_proxy = \"socks5://me:pw@proxy:1080\"",
+            "spec.toml:2:18: `network.upstream_proxy`: a proxy is spoken to over `http://` or `https://`; hint: write `http://user:password@host:port`",
+        ),
+        (
+            "[network]\nupstream_proxy = \"http://me:pw@proxy:99999\"",
+            "spec.toml:2:18: `network.upstream_proxy`: no address of a proxy: not a port between 1 and 65535; hint: write `http://user:password@host:port`",
+        ),
+        (
+            "[network]\nsocks_proxy_port = 0",
+            "spec.toml:2:20: `network.socks_proxy_port` must be a whole number above 0",
         ),
         (
             "[network]\nupstream_proxy = \"envv\"",

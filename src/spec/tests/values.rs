@@ -59,6 +59,8 @@ mode = "filtered"
 all_proxy = "socks"
 access_log = ""
 upstream_proxy = "none"
+http_proxy_port = 8080
+socks_proxy_port = 1080
 transparent_ports = [22, 80, 443, 5432, 80]
 
 [credentials]
@@ -79,6 +81,7 @@ weaker_nested = false
 [macos]
 dns = "off"
 allow_apple_events = true
+keychain = "allow"
 [commands]
 excluded = []
 [limits]
@@ -135,6 +138,8 @@ tmp = "64M"
     assert_eq!(allowed, [("*.example.com", false), ("10.0.0.1:8080", true)]);
     assert_eq!(p.net.denied.len(), 1);
     assert_eq!(p.net.transparent_ports, Some(vec![22, 80, 443, 5432]));
+    let ports: Vec<_> = p.net.user_proxies.iter().map(|(_, p)| p.value).collect();
+    assert_eq!(ports, [8080, 1080]);
     assert!(!p.net.baseline && p.net.allow_local_binding);
     assert_eq!(
         (p.net.mode, p.net.all_proxy, p.upstream),
@@ -153,7 +158,7 @@ tmp = "64M"
     );
     assert!(p.env.only);
     assert_eq!(p.env.unset[0].value, "HOME");
-    assert!(!p.macos.dns && p.macos.allow_apple_events);
+    assert!(!p.macos.dns && p.macos.allow_apple_events && p.macos.keychain);
     assert_eq!(p.tmp_size.as_ref().map(|t| t.value), Some(64 << 20));
 }
 

@@ -39,10 +39,22 @@ fn path_sockets_of_the_host_are_closed() {
             c.steps(&script)
                 .prints("REACHED\nclosed\nclosed\nclosed\nclosed\n[]\n\n");
         }
-        c.spec("", "", "[network]\nallow_unix_sockets = [\"host.sock\"]\n");
-        c.steps("$R echo STARTED; echo rc=$?")
-            .prints("rc=125\n")
-            .refuses(&["allow_unix_sockets", "not supported yet"]);
+        // A grant of one path opens that one and no other, and brings back the variable that names it.
+        c.raw_spec("[[bind_mounts]]\nhost_path = \"@T@\"\nread_only = true\n[[bind_mounts]]\nhost_path = \"@T@/ws\"\n[network]\nallow_unix_sockets = [\"host.sock\"]\n");
+        let script = format!(
+            "rm -f ready *.sock; {SERVE} for n in host other; do rm -f ready; python3 serve.py $T/$n.sock & while [ ! -e ready ]; do sleep .05; done; done
+            ln -sf ../host.sock ws/l; ln -sf ../other.sock ws/o
+            SSH_AUTH_SOCK=$T/host.sock DOCKER_HOST=unix://$T/other.sock $R sh -c \"python3 $T/call.py hi $T/host.sock l /proc/self/root$T/host.sock $T/other.sock o ../other.sock
+              echo [\\$DOCKER_HOST] \\${{SSH_AUTH_SOCK##*/}}\"; python3 call.py end $T/host.sock $T/other.sock; wait"
+        );
+        c.steps(&script)
+            .prints("REACHED\nREACHED\nREACHED\nclosed\nclosed\nclosed\n[] host.sock\n\n\n")
+            .says(&[
+                "denied network-outbound",
+                "/other.sock",
+                "a socket of the host",
+            ])
+            .says(&["hint: [network] allow_unix_sockets = [\"", "/other.sock\"]"]);
     }
 }
 
@@ -86,7 +98,7 @@ fn well_known_secrets_are_hidden() {
     }
 }
 
-/// CR-6: what the command needs among its own processes works, but for sockets by path, which wait for a decision by path.
+/// CR-6: what the command needs among its own processes works; sockets by path where a spec asks for a decision by path.
 #[test]
 fn sockets_of_the_commands_own_work() {
     for c in cases() {
@@ -101,6 +113,11 @@ t = socket.socket(); t.bind(('127.0.0.1', 0)); t.listen(); u = socket.create_con
 with m.Pool(2) as p: print(p.map(abs, [-1]))""#;
         c.steps(script)
             .prints("no path\npair b'x'\nloop\n[1]\n")
+            .says_nothing();
+        // That directory is a private one inside, so this opens none of the host.
+        c.spec("", "", "[network]\nallow_unix_sockets = [\"/dev/shm\"]");
+        c.steps(script)
+            .prints("path\npair b'x'\nloop\n[1]\n")
             .says_nothing();
     }
 }

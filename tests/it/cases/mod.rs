@@ -11,9 +11,12 @@ mod credentials;
 mod env;
 mod fs_read;
 mod fs_write;
+mod full;
 mod glob;
 mod neighbours;
+mod sockets;
 mod symlink;
+mod ways;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};

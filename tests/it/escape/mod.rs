@@ -9,6 +9,7 @@
     reason = "a test ends by panicking"
 )]
 
+#[cfg(target_os = "linux")]
 mod abstract_sockets;
 mod access_lists;
 mod ancestor_rename;
@@ -20,6 +21,7 @@ mod descriptors;
 mod device_nodes;
 mod exec_writable;
 mod file_handles;
+#[cfg(target_os = "linux")]
 mod grant_swap;
 mod hard_link;
 mod host_processes;
@@ -32,8 +34,10 @@ mod nested_users;
 mod path_sockets;
 mod proc_sys;
 mod read_covers;
+mod read_fifos;
 mod read_floor;
 mod read_patterns;
+mod read_replaced;
 mod read_walks;
 mod reopen;
 mod set_user_id;

@@ -118,7 +118,7 @@ fn vault(site: &Site) {
 #[test]
 fn no_call_gets_behind_a_cover() {
     for caller in callers() {
-        let site = Site::new(caller);
+        let site = Site::in_the_open(caller);
         vault(&site);
         let attack = python(CALLS);
         let inside = ran(site.inside(&attack));
@@ -162,7 +162,7 @@ fn no_call_gets_behind_a_cover() {
 #[test]
 fn metadata_is_true_and_every_refusal_is_told_once() {
     for caller in callers() {
-        let site = Site::new(caller);
+        let site = Site::in_the_open(caller);
         vault(&site);
         let stat = "stat -c '%a %s %i %Y %h %U' $T/vault/file $T/vault/dir; ls -ld $T/vault/dir | cut -c1-10; test -e $T/vault/file && echo there";
         let outside = ran(site.outside(&sh(stat)));
@@ -213,7 +213,7 @@ fn metadata_is_true_and_every_refusal_is_told_once() {
 #[test]
 fn the_process_is_named() {
     for caller in callers() {
-        let site = Site::new(caller);
+        let site = Site::in_the_open(caller);
         vault(&site);
         if !served(&site) {
             continue;
@@ -261,7 +261,7 @@ import time; time.sleep(.5)
 #[test]
 fn without_the_device_nothing_is_readable_either() {
     for caller in callers() {
-        let site = Site::new(caller);
+        let site = Site::in_the_open(caller);
         vault(&site);
         let script = "mount --bind /dev/null /dev/fuse && exec \"$@\"";
         let mut argv: Vec<std::ffi::OsString> = ["unshare", "-rm", "sh", "-c", script, "sh"]
@@ -292,7 +292,7 @@ fn without_the_device_nothing_is_readable_either() {
 #[test]
 fn a_dead_server_refuses_and_leaves_nothing() {
     for caller in callers() {
-        let site = Site::new(caller);
+        let site = Site::in_the_open(caller);
         vault(&site);
         let script = "
 F = os.environ['T'] + '/vault/file'
@@ -346,7 +346,7 @@ while True:
 #[test]
 fn tools_that_walk_go_on() {
     for caller in callers() {
-        let site = Site::new(caller);
+        let site = Site::in_the_open(caller);
         vault(&site);
         site.file("vault/other", "OTHER\n");
         let served = served(&site);

@@ -156,3 +156,56 @@ fn what_became_unreadable_is_named_after_a_failure() {
         assert_eq!(stderr.lines().any(|l| l == line), told, "{stderr}");
     }
 }
+
+/// With `--trace` what the floor refuses is told with path and process: the hidden file with its rule, what the host has put beside it
+/// with the reason. What can be read is not told.
+#[test]
+fn what_the_floor_refuses_is_told_on_request() {
+    for caller in callers() {
+        let site = Site::in_the_open(caller);
+        place(&site);
+        let mut command = site.inside(&["sh", "-c", "echo reading; read go; cat ../conf/key ../conf/new ../conf/made/in ../conf/old ../conf/dir/new ../conf/nothing; head -c1 ../conf/key; (: <../conf/new); ls ../conf/made; cat /dev/stdin </dev/null"]);
+        let argv: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
+        let at = argv.iter().position(|a| a == "--spec").unwrap();
+        let mut argv = argv;
+        argv.insert(at, "--trace".into());
+        let mut traced = site.outside(&[site.ccbox.as_os_str()]);
+        traced.args(&argv[argv.iter().position(|a| a == "run").unwrap()..]);
+        command = traced;
+        let waiting = Waiting::new(command, "reading");
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        fs::create_dir(site.path("conf/made")).unwrap();
+        site.give(&site.path("conf/made"));
+        for name in ["conf/new", "conf/next", "conf/made/in", "conf/dir/new"] {
+            site.file(name, "LATER");
+        }
+        fs::rename(site.path("conf/next"), site.path("conf/key")).unwrap();
+        let (text, stderr) = waiting.rest();
+        assert_eq!(text, "FIRSTLATERin\n", "{caller:?}: {stderr}");
+        let t = site.dir.path().to_str().unwrap();
+        let mut told: Vec<String> = stderr
+            .lines()
+            .filter_map(|l| l.strip_prefix("ccbox: denied file-read-data "))
+            .map(|l| {
+                let (head, rest) = l.split_once(" [").unwrap();
+                let (who, rule) = rest.split_once("]: ").unwrap();
+                let program = who.split(' ').next().unwrap();
+                let rule = rule.split(" (").next().unwrap();
+                format!("{head} [{program}]: {rule}").replace(t, "T")
+            })
+            .collect();
+        told.sort();
+        let beside = "made or replaced on the host during this run, beside a hidden file; readable in the next one";
+        assert_eq!(
+            told,
+            [
+                "T/conf/key [cat]: deny_read \"T/conf/key\"".to_owned(),
+                "T/conf/key [head]: deny_read \"T/conf/key\"".to_owned(),
+                format!("T/conf/made/in [cat]: {beside}"),
+                format!("T/conf/new [cat]: {beside}"),
+                format!("T/conf/new [sh]: {beside}"),
+            ],
+            "{caller:?}: {stderr}"
+        );
+    }
+}

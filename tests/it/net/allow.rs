@@ -489,6 +489,27 @@ fn a_private_address_needs_its_own_opt_in() {
     assert_eq!(lab.hits_of("CONN"), ["CONN priv 80"]);
 }
 
+/// A private address named with a port is that one port: neither its others nor its neighbours, by address or by name.
+#[test]
+fn a_named_private_port_is_the_only_one() {
+    let lab = Lab::start();
+    for &caller in lab.callers() {
+        let desk = lab.desk(caller);
+        let script = "for u in http://10.77.0.5/ http://10.77.0.5:443/ http://10.77.0.6/ http://priv.test/; do curl -s -m5 -o /dev/null -w '%{http_code} ' $u; done";
+        let out = desk
+            .boxed(&["10.77.0.5:80"], &["sh", "-c", script])
+            .output();
+        assert_eq!(out.stdout, "200 403 403 403 ", "{out}");
+        out.names_denied("10.77.0.5:443")
+            .names_denied("priv.test:80");
+        let named = "[network]\nallowed_domains = [{ host = \"priv.test:80\", allow_private = true }]\nbaseline = false\n";
+        let spec = format!("[[bind_mounts]]\nhost_path = \"{}\"\n{named}", desk.ws());
+        let script = "for u in http://priv.test/ http://priv.test:443/ http://10.77.0.5/; do curl -s -m5 -o /dev/null -w '%{http_code} ' $u; done";
+        let out = desk.with_spec(&spec, &[], &["sh", "-c", script]).output();
+        assert_eq!(out.stdout, "200 403 403 ", "{out}");
+    }
+}
+
 /// R45: what was checked is what is dialled. The name answers with a public address and with loopback by turns.
 #[test]
 fn a_rebinding_name_never_reaches_loopback() {

@@ -7,14 +7,17 @@
     reason = "a test ends by panicking"
 )]
 
+mod access_log;
 mod allow;
 mod bare;
 mod caught;
 mod connector;
 mod isolation;
+mod load;
 mod names;
 mod protocol;
 mod tls;
+mod upstream;
 
 #[path = "../../lab/lab.rs"]
 pub(crate) mod lab;

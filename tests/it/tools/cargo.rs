@@ -28,7 +28,9 @@ fn cargo_build_from_an_allowed_registry() {
                 .env("CARGO_NET_RETRY", "0")
                 .output();
             if allow == Some("allowed.test") {
-                out.failure().names_denied("crates.test:80");
+                let out = out.failure();
+                out.names_denied("crates.test:80");
+                assert!(out.stderr.contains("403"), "the tool says it too: {out}");
             } else {
                 let out = out.success();
                 assert_eq!(out.stdout, "from the crate\n", "{out}");

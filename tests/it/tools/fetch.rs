@@ -93,3 +93,31 @@ fn https_through_both_proxies() {
         }
     }
 }
+
+/// apt reads an index and takes a package from a host that the spec allows, and says why it does not from another.
+#[test]
+fn apt_update_and_download() {
+    let lab = Lab::start();
+    let script = "mkdir -p a/lists/partial a/cache/archives/partial a/parts && : >a/status && echo 'deb [trusted=yes] http://apt.test/ ./' >a/sources.list
+        apt() { apt-get -q -o APT::Sandbox::User=$(id -un) -o Dir::Etc::SourceList=$PWD/a/sources.list -o Dir::Etc::SourceParts=$PWD/a/parts \
+            -o Dir::State=$PWD/a -o Dir::State::status=$PWD/a/status -o Dir::Cache=$PWD/a/cache -o Acquire::Languages=none -o Acquire::Retries=0 \
+            -o APT::Update::Error-Mode=any \"$@\"; }
+        apt update >&2 && apt download ccbox-lab >&2 && cat ccbox-lab_1.0.0_all.deb";
+    for &caller in lab.callers() {
+        for allow in [None, Some("apt.test"), Some("allowed.test")] {
+            let desk = lab.desk(caller);
+            let command = allow.map_or_else(
+                || desk.control(&sh(script)),
+                |a| desk.boxed(&[a], &sh(script)),
+            );
+            let out = command.output();
+            if allow == Some("allowed.test") {
+                let out = out.failure();
+                out.names_denied("apt.test:80");
+                assert!(out.stderr.contains("403"), "{out}");
+            } else {
+                assert_eq!(out.success().stdout, "from the archive\n");
+            }
+        }
+    }
+}

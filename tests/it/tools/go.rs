@@ -47,7 +47,9 @@ fn go_test_from_an_allowed_proxy() {
                 allow.map_or_else(|| desk.control(&sh(RUN)), |a| desk.boxed(&[a], &sh(RUN)));
             let out = go(command, "http://goproxy.test").output();
             if allow == Some("allowed.test") {
-                out.failure().names_denied("goproxy.test:80");
+                let out = out.failure();
+                out.names_denied("goproxy.test:80");
+                assert!(out.stderr.contains("403"), "the tool says it too: {out}");
             } else {
                 let out = out.success();
                 assert!(out.stdout.contains("from the module"), "{out}");

@@ -1,4 +1,4 @@
-//! The JVM reads no proxy variables. Case PT-2.
+//! The JVM reads no proxy variables: Java's two clients, Maven. Case PT-2.
 
 use super::{Lab, sh};
 
@@ -63,5 +63,47 @@ fn java_works_or_fails_fast() {
         let out = desk.boxed(&["allowed.test"], &sh(told)).output().success();
         assert_eq!(out.stdout, "200\n200\n403\n403\n", "{out}");
         out.names_denied("denied.test:80");
+    }
+}
+
+const POM: &str = "<project><modelVersion>4.0.0</modelVersion>
+    <parent><groupId>test.lab</groupId><artifactId>parent</artifactId><version>1</version><relativePath/></parent>
+    <artifactId>child</artifactId><packaging>pom</packaging>
+    <repositories><repository><id>lab</id><url>http://maven.test/</url></repository></repositories>
+</project>";
+
+/// Maven refuses plain HTTP unless a mirror says otherwise.
+const SETTINGS: &str = "<settings><mirrors><mirror><id>lab</id><url>http://maven.test/</url><mirrorOf>*</mirrorOf><blocked>false</blocked></mirror></mirrors></settings>";
+
+/// Maven finds the parent of a project in a repository that the spec allows, and repeats the reason where it does not.
+#[test]
+fn maven_resolves_from_an_allowed_repository() {
+    let lab = Lab::start();
+    let script = "mvn -B -N -q -Dmaven.repo.local=$PWD/repository -s ../settings.xml validate >&2 && echo ok";
+    for &caller in lab.callers() {
+        for allow in [None, Some("maven.test"), Some("allowed.test")] {
+            let desk = lab.desk(caller);
+            desk.write("ws/pom.xml", POM)
+                .write("settings.xml", SETTINGS);
+            let command = allow.map_or_else(
+                || desk.control(&sh(script)),
+                |a| desk.boxed(&[a], &sh(script)),
+            );
+            let out = command.output();
+            if allow == Some("allowed.test") {
+                let out = out.failure();
+                // Maven leaves its colour on, in front of whatever line comes next.
+                assert!(
+                    out.stderr
+                        .contains("ccbox: denied network-outbound maven.test:80"),
+                    "{out}"
+                );
+                let why = "Refused by sandbox policy: maven.test:80 not on the allow list";
+                assert!(out.stderr.contains(why), "{out}");
+            } else {
+                let out = out.success();
+                assert_eq!(out.stdout, "ok\n", "{out}");
+            }
+        }
     }
 }

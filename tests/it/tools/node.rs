@@ -77,7 +77,9 @@ fn npm_install() {
             );
             let out = npm(command, "http://npm.test/").output();
             if allow == Some("allowed.test") {
-                out.failure().names_denied("npm.test:80");
+                let out = out.failure();
+                out.names_denied("npm.test:80");
+                assert!(out.stderr.contains("403"), "the tool says it too: {out}");
             } else {
                 let out = out.success();
                 assert_eq!(out.stdout, "from the tarball\n", "{out}");

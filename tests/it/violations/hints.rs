@@ -147,6 +147,24 @@ const CASES: &[Case] = &[
     case(
         ALL,
         &[],
+        "chgrp \"$(id -g)\" ../other/file",
+        "[filesystem] allow_write = [\"@T@/other/file\"]",
+    ),
+    case(
+        ALL,
+        &[],
+        "touch -h -d 2001-01-01 ../other/file",
+        "[filesystem] allow_write = [\"@T@/other/file\"]",
+    ),
+    case(
+        ALL,
+        &[],
+        "python3 -c 'import os; os.setxattr(\"../other/file\", \"user.kind\", b\"x\")'",
+        "[filesystem] allow_write = [\"@T@/other/file\"]",
+    ),
+    case(
+        ALL,
+        &[],
         "echo x > ../other/new",
         "[filesystem] allow_write = [\"@T@/other\"]",
     ),

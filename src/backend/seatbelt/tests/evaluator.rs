@@ -2,6 +2,11 @@
 
 use std::collections::VecDeque;
 
+use super::expressions::{Alternatives, Subject, regex};
+
+/// Stands between a path and the extension its object has.
+pub(super) const MARK: char = '\u{1}';
+
 pub(super) const TAG: &str = "ccbox-7f3a91c2d4e8b605";
 
 #[derive(Debug, Clone, PartialEq)]
@@ -13,12 +18,17 @@ pub(super) enum Sexp {
 
 #[derive(Debug, Clone)]
 pub(super) enum Filter {
+    /// Paths in small letters: both match without regard to case.
     Literal(String),
     Subpath(String),
-    Regex(Vec<Vec<(Re, char)>>),
+    Regex(Alternatives),
     Ip(String),
     Name(String),
     Bare(String),
+    /// A process by its relation to who asks.
+    Target(String),
+    /// What the kernel has marked.
+    Extension(String),
     All(Vec<Filter>),
     Any(Vec<Filter>),
 }
@@ -41,8 +51,16 @@ pub(super) enum Reading {
 }
 pub(super) const READINGS: [Reading; 3] = [Reading::Flat, Reading::Hier, Reading::HierOrd];
 
-const OPS: [&str; 24] = [
+const OPS: [&str; 32] = [
     "default",
+    "hid-control",
+    "file-mount",
+    "file-search",
+    "file-mknod",
+    "process-info*",
+    "process-info-pidinfo",
+    "mach-priv-task-port",
+    "file-write-xattr",
     "appleevent-send",
     "lsopen",
     "job-creation",
@@ -67,7 +85,12 @@ const OPS: [&str; 24] = [
     "process-exec-interpreter",
     "file-write-mode",
 ];
-const BARE_DENIES: [&str; 7] = [
+const BARE_DENIES: [&str; 12] = [
+    "hid-control",
+    "file-mount",
+    "file-search",
+    "file-link",
+    "file-mknod",
     "appleevent-send",
     "lsopen",
     "job-creation",
@@ -76,7 +99,10 @@ const BARE_DENIES: [&str; 7] = [
     "file-write*",
     "network*",
 ];
-const ALLOWED: [&str; 9] = [
+const ALLOWED: [&str; 12] = [
+    "file-mknod",
+    "process-info*",
+    "mach-priv-task-port",
     "file-link",
     "file-clone",
     "signal",
@@ -100,19 +126,22 @@ fn tokens(text: &str) -> Result<VecDeque<Sexp>, String> {
                 stack.last_mut().ok_or("unbalanced")?.push(Sexp::List(done));
             }
             '"' => {
-                let mut s = String::new();
+                let (mut s, mut escapes) = (String::new(), 0);
                 loop {
                     match at.next().ok_or("open string")? {
                         '"' => break,
                         '\\' => match at.next() {
-                            Some(c @ ('"' | '\\')) => s.push(c),
+                            Some(c @ ('"' | '\\')) => {
+                                escapes += 1;
+                                s.push(c);
+                            }
                             _ => return Err("unknown escape".into()),
                         },
                         c if c.is_control() => return Err("control character".into()),
                         c => s.push(c),
                     }
                 }
-                if s.len() > 900 {
+                if s.len() + escapes + 2 > 1025 {
                     return Err("long string".into());
                 }
                 stack.last_mut().ok_or("unbalanced")?.push(Sexp::Text(s));
@@ -150,13 +179,18 @@ fn filter(list: &[Sexp]) -> Result<Filter, String> {
     };
     match list {
         [Word(w), Text(t)] if w == "literal" && t.starts_with('/') => {
-            Ok(Filter::Literal(t.clone()))
+            Ok(Filter::Literal(t.to_lowercase()))
         }
         [Word(w), Text(t)] if w == "subpath" && t.starts_with('/') => {
-            Ok(Filter::Subpath(t.clone()))
+            Ok(Filter::Subpath(t.to_lowercase()))
         }
         [Word(w), Text(t)] if w == "regex" => Ok(Filter::Regex(regex(t)?)),
         [Word(w), Text(t)] if w == "global-name" => Ok(Filter::Name(t.clone())),
+        [Word(w), Text(t)] if w == "xpc-service-name" => Ok(Filter::Name(format!("xpc:{t}"))),
+        [Word(w), Text(t)] if w == "extension" => Ok(Filter::Extension(t.clone())),
+        [Word(w), Word(t)] if w == "target" && matches!(t.as_str(), "same-sandbox" | "others") => {
+            Ok(Filter::Target(t.clone()))
+        }
         [Word(w), Word(ip), Text(t)] if ip == "ip" && (w == "remote" || w == "local") => {
             let (host, port) = t.split_once(':').ok_or("no port")?;
             let ok = (w == "remote" && host == "localhost") || (w == "local" && t == "*:*");
@@ -165,12 +199,7 @@ fn filter(list: &[Sexp]) -> Result<Filter, String> {
             }
             Ok(Filter::Ip(t.clone()))
         }
-        [Word(a), Word(b)]
-            if (a, b) == (&"ioctl-command".into(), &"TIOCSTI".into())
-                || (a, b) == (&"target".into(), &"same-sandbox".into()) =>
-        {
-            Ok(Filter::Bare(b.clone()))
-        }
+        [Word(a), Word(b)] if a == "ioctl-command" && b == "TIOCSTI" => Ok(Filter::Bare(b.clone())),
         [Word(w), rest @ ..] if w == "require-all" => Ok(Filter::All(sub(rest)?)),
         [Word(w), rest @ ..] if w == "require-any" => Ok(Filter::Any(sub(rest)?)),
         other => Err(format!("unknown filter {other:?}")),
@@ -240,171 +269,53 @@ pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
         }
         out.push(rule);
     }
+    if out.first().is_none_or(|r| r.ops != ["default"]) {
+        return Err("no default".into());
+    }
     Ok(out)
 }
 
-/// Expressions, matched by trying: `^ $ . [] * + ? () |` and a backslash before `^` only.
-#[derive(Debug, Clone)]
-pub(super) enum Re {
-    Char(char),
-    Dot,
-    Set(bool, Vec<(char, char)>),
-    Start,
-    End,
-    Group(Vec<Vec<(Re, char)>>),
+struct Probe {
+    target: String,
+    small: String,
+    mark: String,
+    subject: Subject,
 }
 
-fn alternatives(at: &mut VecDeque<char>, depth: usize) -> Result<Vec<Vec<(Re, char)>>, String> {
-    let mut out = vec![Vec::new()];
-    while let Some(c) = at.pop_front() {
-        let atom = match c {
-            ')' if depth > 0 => return Ok(out),
-            '|' => {
-                out.push(Vec::new());
-                continue;
-            }
-            '(' if at.front() == Some(&'?') => return Err("(?".into()),
-            '(' => Re::Group(alternatives(at, depth + 1)?),
-            '.' => Re::Dot,
-            '^' => Re::Start,
-            '$' => Re::End,
-            '[' => {
-                let negated = at.front() == Some(&'^');
-                if negated {
-                    at.pop_front();
-                }
-                let mut set = Vec::new();
-                loop {
-                    let c = at.pop_front().ok_or("open set")?;
-                    if c == ']' && !set.is_empty() {
-                        break;
-                    }
-                    if at.front() == Some(&'-') && at.get(1).is_some_and(|c| *c != ']') {
-                        at.pop_front();
-                        set.push((c, at.pop_front().ok_or("range")?));
-                    } else {
-                        set.push((c, c));
-                    }
-                }
-                Re::Set(negated, set)
-            }
-            '\\' if at.front() == Some(&'^') => Re::Char(at.pop_front().ok_or("end")?),
-            '\\' | '{' | '}' | '*' | '+' | '?' | ')' | ']' => return Err(format!("bare {c}")),
-            c => Re::Char(c),
-        };
-        let times = at
-            .front()
-            .copied()
-            .filter(|c| "*+?".contains(*c))
-            .unwrap_or('1');
-        if times != '1' {
-            at.pop_front();
-        }
-        out.last_mut().ok_or("none")?.push((atom, times));
-    }
-    if depth > 0 {
-        Err("open group".into())
-    } else {
-        Ok(out)
-    }
-}
-
-fn regex(text: &str) -> Result<Vec<Vec<(Re, char)>>, String> {
-    alternatives(&mut text.chars().collect(), 0)
-}
-
-fn ends(re: &Re, s: &[char], at: usize, fold: bool) -> Vec<usize> {
-    let eq = |a: char, b: char| a == b || fold && a.to_lowercase().eq(b.to_lowercase());
-    match (re, s.get(at)) {
-        (Re::Start, _) => {
-            if at == 0 {
-                vec![at]
-            } else {
-                vec![]
-            }
-        }
-        (Re::End, c) => {
-            if c.is_none() {
-                vec![at]
-            } else {
-                vec![]
-            }
-        }
-        (Re::Group(alts), _) => alts.iter().flat_map(|a| sequence(a, s, at, fold)).collect(),
-        (Re::Char(a), Some(c)) if eq(*a, *c) => vec![at + 1],
-        (Re::Dot, Some(_)) => vec![at + 1],
-        (Re::Set(negated, set), Some(c)) => {
-            let within = |c: char| set.iter().any(|(a, b)| (*a..=*b).contains(&c));
-            let hit = within(*c)
-                || fold && (c.to_lowercase().any(within) || c.to_uppercase().any(within));
-            if hit == *negated {
-                vec![]
-            } else {
-                vec![at + 1]
-            }
-        }
-        _ => vec![],
-    }
-}
-
-fn sequence(list: &[(Re, char)], s: &[char], at: usize, fold: bool) -> Vec<usize> {
-    let Some(((re, times), rest)) = list.split_first() else {
-        return vec![at];
-    };
-    let mut reach = match times {
-        '1' | '+' => ends(re, s, at, fold),
-        _ => {
-            let mut r = vec![at];
-            r.extend(ends(re, s, at, fold));
-            r
-        }
-    };
-    if matches!(times, '*' | '+') {
-        let mut i = 0;
-        while i < reach.len() {
-            for next in ends(re, s, reach[i], fold) {
-                if !reach.contains(&next) {
-                    reach.push(next);
-                }
-            }
-            i += 1;
+impl Probe {
+    fn new(target: &str, fold: bool) -> Self {
+        let (target, mark) = target.split_once(MARK).unwrap_or((target, ""));
+        Self {
+            target: target.to_owned(),
+            small: target.to_lowercase(),
+            mark: mark.to_owned(),
+            subject: Subject::new(target, fold),
         }
     }
-    let mut out: Vec<usize> = reach
-        .into_iter()
-        .flat_map(|r| sequence(rest, s, r, fold))
-        .collect();
-    out.sort_unstable();
-    out.dedup();
-    out
-}
 
-pub(super) fn regex_matches(expression: &str, text: &str, fold: bool) -> bool {
-    found(&regex(expression).unwrap(), text, fold)
-}
-
-fn found(re: &[Vec<(Re, char)>], text: &str, fold: bool) -> bool {
-    let s: Vec<char> = text.chars().collect();
-    (0..=s.len()).any(|at| re.iter().any(|alt| !sequence(alt, &s, at, fold).is_empty()))
-}
-
-fn matches(f: &Filter, target: &str, fold: bool) -> bool {
-    let lower = |s: &str| s.to_lowercase();
-    match f {
-        Filter::Literal(p) => lower(p) == lower(target),
-        Filter::Subpath(p) => {
-            let (p, t) = (lower(p), lower(target));
-            p == "/" || t == p || t.strip_prefix(&p).is_some_and(|r| r.starts_with('/'))
+    fn meets(&self, f: &Filter) -> bool {
+        let target = self.target.as_str();
+        match f {
+            Filter::Extension(e) => *e == self.mark,
+            // Another process of the sandbox is one of the others as well.
+            Filter::Target(t) if t == "others" => target != "self",
+            Filter::Target(_) => target != "others",
+            Filter::Literal(p) => *p == self.small,
+            Filter::Subpath(p) if p == "/" => target.starts_with('/'),
+            Filter::Subpath(p) => {
+                let rest = self.small.strip_prefix(p.as_str());
+                rest.is_some_and(|r| r.is_empty() || r.starts_with('/'))
+            }
+            Filter::Regex(e) => self.subject.holds(e),
+            Filter::Ip(t) => {
+                t == target
+                    || t.ends_with(":*") && target.starts_with("localhost:") && t != "*:*"
+                    || t == "*:*" && target.starts_with("local:")
+            }
+            Filter::Name(n) | Filter::Bare(n) => n == target,
+            Filter::All(l) => l.iter().all(|f| self.meets(f)),
+            Filter::Any(l) => l.iter().any(|f| self.meets(f)),
         }
-        Filter::Regex(e) => found(e, target, fold),
-        Filter::Ip(t) => {
-            t == target
-                || t.ends_with(":*") && target.starts_with("localhost:") && t != "*:*"
-                || t == "*:*" && target.starts_with("local:")
-        }
-        Filter::Name(n) | Filter::Bare(n) => n == target,
-        Filter::All(l) => l.iter().all(|f| matches(f, target, fold)),
-        Filter::Any(l) => l.iter().any(|f| matches(f, target, fold)),
     }
 }
 
@@ -412,6 +323,7 @@ fn parents(op: &str) -> Vec<&str> {
     let parent = match op {
         _ if op.starts_with("file-write") => "file-write*",
         _ if op.starts_with("file-read") => "file-read*",
+        _ if op.starts_with("process-info") => "process-info*",
         _ if op.starts_with("process-exec") => "process-exec*",
         _ if op.starts_with("network") => "network*",
         _ => "default",
@@ -421,25 +333,29 @@ fn parents(op: &str) -> Vec<&str> {
     out
 }
 
-/// Does the profile allow `op` on `target` under this reading?
-pub(super) fn decide(rules: &[Rule], reading: Reading, fold: bool, op: &str, target: &str) -> bool {
+/// Does the profile allow `op` on `target`: the three readings in their order.
+pub(super) fn decide(rules: &[Rule], fold: bool, op: &str, target: &str) -> [bool; 3] {
     let chain = parents(op);
-    let hit =
-        |r: &&Rule| r.filters.is_empty() || r.filters.iter().any(|f| matches(f, target, fold));
+    let probe = Probe::new(target, fold);
+    let named = |r: &Rule, ops: &[&str]| r.ops.iter().any(|o| ops.contains(&o.as_str()));
+    let hits: Vec<&Rule> = rules
+        .iter()
+        .filter(|r| named(r, &chain))
+        .filter(|r| r.filters.is_empty() || r.filters.iter().any(|f| probe.meets(f)))
+        .collect();
     let of = |ops: &[&str], filtered: Option<bool>| {
-        rules
-            .iter()
-            .filter(|r| r.ops.iter().any(|o| ops.contains(&o.as_str())))
-            .filter(|r| filtered.is_none_or(|f| f != r.filters.is_empty()))
-            .rfind(hit)
+        let mut all = hits.iter().filter(|r| named(r, ops));
+        all.rfind(|r| filtered.is_none_or(|f| f != r.filters.is_empty()))
             .map(|r| r.allow)
     };
-    match reading {
-        Reading::Flat => of(&chain, None),
-        Reading::Hier => chain
-            .iter()
-            .find_map(|o| of(&[o], Some(true)).or_else(|| of(&[o], Some(false)))),
-        Reading::HierOrd => chain.iter().find_map(|o| of(&[o], None)),
-    }
-    .unwrap()
+    READINGS.map(|reading| {
+        match reading {
+            Reading::Flat => of(&chain, None),
+            Reading::Hier => chain
+                .iter()
+                .find_map(|o| of(&[o], Some(true)).or_else(|| of(&[o], Some(false)))),
+            Reading::HierOrd => chain.iter().find_map(|o| of(&[o], None)),
+        }
+        .expect("the first rule is for everything")
+    })
 }

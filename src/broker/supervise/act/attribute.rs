@@ -4,10 +4,12 @@
 //! the file's mode. So `system.*` is judged as a change of mode that could be any. The name stands in the caller's memory, which may say
 //! something else after it was looked at: no such call goes on in the kernel.
 
+use crate::sys::libc;
 use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
 
 use nix::errno::Errno;
+use nix::unistd::geteuid;
 
 use super::super::Stop;
 use super::super::judge::Needs;
@@ -54,7 +56,11 @@ impl Turn<'_> {
             self.caller.bytes(self.arg(2), size)?
         };
         let object = self.bearer(of)?;
-        self.change_attribute(&object, &name, &|| {
+        let wants = match flags {
+            0 => None,
+            flags => Some(flags == libc::XATTR_REPLACE),
+        };
+        self.change_attribute(&object, &name, wants, &|| {
             at::set_attribute(object.as_fd(), &name, &value, flags)
         })
     }
@@ -62,7 +68,7 @@ impl Turn<'_> {
     pub(super) fn remove_attribute(&self, of: Of) -> Result<Outcome, Stop> {
         let name = self.attribute_name()?;
         let object = self.bearer(of)?;
-        self.change_attribute(&object, &name, &|| {
+        self.change_attribute(&object, &name, Some(true), &|| {
             at::remove_attribute(object.as_fd(), &name)
         })
     }
@@ -95,6 +101,7 @@ impl Turn<'_> {
         &self,
         object: &Fd,
         name: &CStr,
+        wants: Option<bool>,
         act: &dyn Fn() -> Result<(), Errno>,
     ) -> Result<Outcome, Stop> {
         match name.to_bytes() {
@@ -118,9 +125,26 @@ impl Turn<'_> {
                 self.change(&change, act)
             }
             _ => {
-                act()?;
+                let acted = act();
+                if acted == Err(Errno::EROFS) && would_take(object, name, wants)? {
+                    self.tell_change("xattr", Needs::Object, object);
+                }
+                acted?;
                 Ok(Outcome::Value(0))
             }
         }
     }
+}
+
+/// What setxattr(2) and removexattr(2) ask for beside the right to write, on a mount that is writable; `wants` is whether the attribute
+/// must be there, or must not.
+fn would_take(object: &Fd, name: &CStr, wants: Option<bool>) -> Result<bool, Errno> {
+    let look = at::look(object.as_fd(), c"")?;
+    // xattr(7): `user.*` only of files and directories; of a sticky directory the owner alone (xattr_permission() of the kernel).
+    let own = look.uid == geteuid().as_raw();
+    let takes =
+        look.is(libc::S_IFREG) || look.is(libc::S_IFDIR) && (own || look.mode & libc::S_ISVTX == 0);
+    // Not on every file system, and not every name.
+    let has = at::has_attribute(object.as_fd(), name);
+    Ok(takes && has.is_ok_and(|has| wants.is_none_or(|wanted| wanted == has)))
 }

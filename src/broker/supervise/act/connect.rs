@@ -38,7 +38,13 @@ impl Turn<'_> {
         Outcome::Continue
     }
 
-    fn tell_connect(&self, number: i32, address: u64, size: i32, sends: bool) -> Result<(), Errno> {
+    pub(super) fn tell_connect(
+        &self,
+        number: i32,
+        address: u64,
+        size: i32,
+        sends: bool,
+    ) -> Result<(), Errno> {
         let size = usize::try_from(size).map_err(|_| Errno::EINVAL)?;
         if size < V4 {
             return Ok(());

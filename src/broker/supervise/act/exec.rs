@@ -14,6 +14,7 @@ use super::super::memory::Fd;
 use super::super::{Cause, Stop, place};
 use super::{Outcome, Turn};
 use crate::sys::at;
+use crate::sys::libc;
 
 /// BINPRM_BUF_SIZE of linux/binfmts.h: what the kernel looks at for the line that names an interpreter.
 const LINE: usize = 256;

@@ -11,6 +11,7 @@ use super::open::{Wish, not_ours};
 use super::{Outcome, Turn};
 use crate::broker::decide::decide_unnamed;
 use crate::sys::at::{self, How};
+use crate::sys::libc;
 
 /// `struct open_how` as it was first, and the largest the kernel looks at.
 const HOW_SIZE: usize = 24;
@@ -48,6 +49,7 @@ impl Turn<'_> {
             judged: self.judges(flags),
             modern: true,
         };
+        self.may_be_given(&wish)?;
         let writes = flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) != 0;
         if flags & libc::O_PATH != 0 || !writes {
             self.read_only_how(&wish)

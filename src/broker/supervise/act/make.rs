@@ -12,6 +12,7 @@ use super::super::{Broker, Stop, place};
 use super::{Outcome, Turn};
 use crate::broker::action::{Action, Kind};
 use crate::sys::at;
+use crate::sys::libc;
 
 impl Turn<'_> {
     pub(super) fn mkdir(&self, dirfd: i32, path: u64, mode: i32) -> Result<Outcome, Stop> {
@@ -63,7 +64,7 @@ impl Turn<'_> {
             // It exists: EEXIST, whatever else happens.
             return Ok(Outcome::Continue);
         };
-        let (area, look) = broker.area(&self.caller, &spot.dir)?;
+        let (area, look) = broker.area_at(&self.caller, &spot)?;
         let Some(area) = area.filter(|area| Area::is_covered(area)) else {
             if find(&spot.dir, name)?.is_none() {
                 self.note(self.read_only(what, &spot.dir, name, Needs::Directory));

@@ -9,12 +9,14 @@ mod connect;
 mod exec;
 mod how;
 mod make;
+mod metadata;
 mod mode;
 mod open;
 mod quick;
 mod read;
 mod remove;
 mod rename;
+mod sockets;
 mod state;
 
 use std::os::fd::OwnedFd;
@@ -22,6 +24,7 @@ use std::os::fd::OwnedFd;
 use nix::errno::Errno;
 
 use attribute::Of;
+use metadata::Form;
 
 use super::caller::Caller;
 use super::denial::Denied;
@@ -146,6 +149,13 @@ impl<'b> Turn<'b> {
             | Call::Unlink
             | Call::Unlinkat
             | Call::Rmdir
+            | Call::Chown
+            | Call::Lchown
+            | Call::Fchownat
+            | Call::Utime
+            | Call::Utimes
+            | Call::Futimesat
+            | Call::Utimensat
             | Call::Umask
             | Call::Chdir
             | Call::Fchdir
@@ -155,8 +165,8 @@ impl<'b> Turn<'b> {
             | Call::Execveat
             | Call::Flock
             | Call::Fcntl
-            | Call::Connect
             | Call::Sendto => true,
+            Call::Connect | Call::Bind => self.broker.sockets.is_none(),
         }
     }
 
@@ -207,13 +217,27 @@ impl<'b> Turn<'b> {
             Call::Fremovexattr => self.remove_attribute(Of::Descriptor),
             // Linux 6.13. Who uses them falls back on the older calls.
             Call::Setxattrat | Call::Removexattrat => Err(Errno::ENOSYS.into()),
+            Call::Chown => Ok(self.owner(CWD, 0, 0)),
+            Call::Lchown => Ok(self.owner(CWD, 0, libc::AT_SYMLINK_NOFOLLOW)),
+            Call::Fchownat => Ok(self.owner(self.int(0), 1, self.int(4))),
+            Call::Utime => Ok(self.times((CWD, 0), 1, Form::Seconds, 0)),
+            Call::Utimes => Ok(self.times((CWD, 0), 1, Form::Microseconds, 0)),
+            Call::Futimesat => Ok(self.times((self.int(0), 1), 2, Form::Microseconds, 0)),
+            Call::Utimensat => Ok(self.times((self.int(0), 1), 2, Form::Nanoseconds, self.int(3))),
             Call::Umask => Ok(self.changes_umask()),
             Call::Chdir | Call::Fchdir => Ok(self.goes_elsewhere()),
             Call::Clone | Call::Unshare => Ok(self.splits_or_shares()),
             Call::Execve => self.execute(CWD, self.arg(0), 0),
             Call::Execveat => self.execute(self.int(0), self.arg(1), self.int(4)),
             Call::Flock | Call::Fcntl => Ok(Outcome::Continue),
-            Call::Connect => Ok(self.connect(self.int(0), self.arg(1), self.int(2))),
+            Call::Connect => match &self.broker.sockets {
+                Some(all) => self.connect_by_path(all, self.int(0), self.arg(1), self.int(2)),
+                None => Ok(self.connect(self.int(0), self.arg(1), self.int(2))),
+            },
+            Call::Bind => match &self.broker.sockets {
+                Some(all) => self.bind_by_path(all, self.int(0), self.arg(1), self.int(2)),
+                None => Ok(Outcome::Continue),
+            },
             Call::Sendto => Ok(self.send_to(self.int(0), self.arg(4), self.int(5))),
         }
     }

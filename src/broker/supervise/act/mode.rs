@@ -14,6 +14,7 @@ use super::open::{Wish, reopened};
 use super::{Outcome, Turn};
 use crate::broker::action::Action;
 use crate::sys::at::{self, Look};
+use crate::sys::libc;
 use crate::sys::task;
 
 impl Turn<'_> {
@@ -106,10 +107,8 @@ impl Turn<'_> {
                 return Err(Errno::EACCES.into());
             }
             let acted = act();
-            if acted == Err(Errno::EROFS)
-                && let Some((dir, name)) = broker.parent_of(object)
-            {
-                self.note(self.read_only(change.what, &dir, &name, change.needs));
+            if acted == Err(Errno::EROFS) {
+                self.tell_read_only(change.what, change.needs, object);
             }
             acted?;
             return Ok(Outcome::Value(0));
@@ -129,6 +128,13 @@ impl Turn<'_> {
             act()?;
             Ok(Outcome::Value(0))
         })
+    }
+
+    /// Reports a change of an object that the kernel refuses because the sandbox made its mount read-only.
+    pub(super) fn tell_read_only(&self, what: &'static str, needs: Needs, object: &OwnedFd) {
+        if let Some((dir, name)) = self.broker.parent_of(object) {
+            self.note(self.read_only(what, &dir, &name, needs));
+        }
     }
 
     /// The caller's own limit on file sizes, with the signal that goes with it (setrlimit(2), semantics 34): this process has others.

@@ -7,7 +7,7 @@ use nix::errno::Errno;
 
 use super::super::areas::Area;
 use super::super::judge::{Asked, Needs, Site, find, kind};
-use super::super::pending::Waiting;
+use super::super::pending::{Opening, Waiting};
 use super::super::resolve::{Goal, Last, Spot};
 use super::super::{Broker, Stop, place};
 use super::{Outcome, Turn};
@@ -15,6 +15,7 @@ use crate::broker::action::{Action, Kind};
 use crate::broker::decide::Verdict;
 use crate::broker::gitdir::Passed;
 use crate::sys::at::{self, How, Look};
+use crate::sys::libc;
 
 /// What F_SETFL can change (SETFL_MASK of the kernel's fs/fcntl.c), but for the one flag that is taken back.
 const SETTABLE: i32 = libc::O_APPEND | libc::O_DIRECT | libc::O_NOATIME | libc::O_ASYNC;
@@ -129,6 +130,7 @@ impl Turn<'_> {
             judged,
             modern: false,
         };
+        self.may_be_given(&wish)?;
         if !writes {
             self.read(&wish)
         } else if unnamed {
@@ -137,6 +139,15 @@ impl Turn<'_> {
             Ok(outcome)
         } else {
             self.named(&wish)
+        }
+    }
+
+    /// What makes or empties a file has to be refused before it does, where its caller can have no descriptor of it.
+    pub(super) fn may_be_given(&self, wish: &Wish) -> Result<(), Errno> {
+        if wish.flags & (libc::O_CREAT | libc::O_TRUNC) == 0 || self.caller.may_have_another()? {
+            Ok(())
+        } else {
+            Err(Errno::EMFILE)
         }
     }
 
@@ -150,7 +161,7 @@ impl Turn<'_> {
                     return self.never_a_file(wish, &spot);
                 }
             };
-            let (area, look) = self.broker.area(&self.caller, &spot.dir)?;
+            let (area, look) = self.broker.area_at(&self.caller, &spot)?;
             let step = if let Some(area) = area.filter(|area| area.is_covered()) {
                 self.covered(wish, &spot, &name, area, &look)?
             } else {
@@ -458,13 +469,13 @@ pub(super) fn opened(wish: &Wish, file: OwnedFd) -> Result<Outcome, Stop> {
     let waits = wish.flags & (libc::O_ACCMODE | libc::O_NONBLOCK) == libc::O_RDONLY;
     if wish.judged && waits && at::look(file.as_fd(), c"")?.is(libc::S_IFIFO) {
         // A reader waits for a writer, and is there for it meanwhile.
-        return Ok(Outcome::Later(Waiting {
+        return Ok(Outcome::Later(Waiting::Open(Opening {
             object: file,
             flags: wish.flags,
             settle: wish.flags & SETTABLE,
             close_on_exec: wish.has(libc::O_CLOEXEC),
             reader: true,
-        }));
+        })));
     }
     if !wish.has(libc::O_NONBLOCK) {
         at::set_flags(file.as_fd(), wish.flags & SETTABLE)?;
@@ -479,13 +490,13 @@ fn wait(wish: &Wish, object: OwnedFd, errno: Errno) -> Result<Outcome, Stop> {
     if wish.has(libc::O_NONBLOCK) || errno == Errno::ENXIO && !fifo {
         return Err(errno.into());
     }
-    Ok(Outcome::Later(Waiting {
+    Ok(Outcome::Later(Waiting::Open(Opening {
         object,
         flags: again(wish.flags),
         settle: wish.flags & SETTABLE,
         close_on_exec: wish.has(libc::O_CLOEXEC),
         reader: false,
-    }))
+    })))
 }
 
 /// Opens without waiting: neither for the other side of a FIFO nor for a lease (fcntl(2), F_SETLEASE).

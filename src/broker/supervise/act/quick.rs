@@ -23,6 +23,7 @@ use crate::broker::action::{Action, Kind};
 use crate::broker::decide::{Target, Verdict, decide_each};
 use crate::broker::git_paths::Facts;
 use crate::sys::at::{self, How, Look};
+use crate::sys::libc;
 
 /// Answers nothing and remembers that it was asked: then the short way is not enough.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@
 //! user namespace. Only /proc and the controlling terminal ask who opens; both are answered as for the child.
 
 use std::ffi::{CString, OsStr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -20,6 +20,7 @@ use super::super::{Cause, Stop, magic, place};
 use super::open::{Wish, reopened};
 use super::{Outcome, Turn};
 use crate::sys::at::{self, Look};
+use crate::sys::libc;
 
 /// `/dev/tty` (Documentation/admin-guide/devices.txt of the kernel).
 const TERMINAL: (u32, u32) = (5, 0);
@@ -56,8 +57,10 @@ impl Turn<'_> {
             let found = self
                 .walk()
                 .object(dirfd, &path, flags & libc::O_NOFOLLOW == 0);
-            if matches!(found, Err(Stop::Errno(Errno::ENOENT))) {
-                self.note(self.not_shown(dirfd, &path));
+            match found {
+                Err(Stop::Errno(Errno::ENOENT)) => self.note(self.not_shown(dirfd, &path)),
+                Ok(object) => self.note(self.without_grant(object.as_fd())),
+                Err(_) => {}
             }
         }
         Ok(())
@@ -65,6 +68,23 @@ impl Turn<'_> {
 
     fn watches(&self) -> bool {
         self.broker.reads.as_ref().is_some_and(|r| r.watched)
+    }
+
+    /// What the read floor refuses: a hidden file that the host has made or replaced, or what it has put beside one.
+    fn without_grant(&self, object: BorrowedFd<'_>) -> Option<Denied> {
+        let (beside, reads) = (self.broker.beside.as_ref()?, self.broker.reads.as_ref()?);
+        let look = at::look(object, c"").ok()?;
+        let guest = place::path(object).ok()?;
+        if !beside.refuses(self.broker.root.as_fd(), &guest, &look) {
+            return None;
+        }
+        let on_host = reads.host(to_path(&guest))?;
+        Some(Denied {
+            action: "read",
+            anyway: readable(&on_host).is_none(),
+            cause: reads.denies(&guest).map_or(Cause::Beside, Cause::Hidden),
+            guest,
+        })
     }
 
     /// What is not there inside, and is on the host, where the caller could read it.
@@ -168,6 +188,12 @@ impl Turn<'_> {
             Err(Errno::ENOENT) => return Ok(()),
             path => path?,
         };
+        // Moved by the host, after it was found here, out of all that its mount shows (prepend_path in the kernel's fs/d_path.c): what it
+        // is called now is nobody's to know.
+        let nowhere = path.strip_suffix(place::DELETED).unwrap_or(&path) == b"/";
+        if nowhere && !self.broker.areas.is_root(look) {
+            return Err(Errno::EACCES.into());
+        }
         // Whether or not it has other names: those that are not shown inside do not make this one another's.
         let last = path.strip_suffix(place::DELETED);
         let denied = std::iter::once(path.as_slice())

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use nix::errno::Errno;
+use nix::unistd::geteuid;
 
 use super::super::areas::Area;
 use super::super::judge::{Asked, Needs, find, kind};
@@ -11,6 +12,7 @@ use super::super::{Broker, Stop, place};
 use super::{Outcome, Turn};
 use crate::broker::action::Action;
 use crate::sys::at;
+use crate::sys::libc;
 
 impl Turn<'_> {
     pub(super) fn unlink(&self, dirfd: i32, path: u64, flags: i32) -> Result<Outcome, Stop> {
@@ -29,7 +31,7 @@ impl Turn<'_> {
         let Last::Name(name) = &spot.last else {
             return Ok(Outcome::Continue);
         };
-        let (area, look) = broker.area(&self.caller, &spot.dir)?;
+        let (area, look) = broker.area_at(&self.caller, &spot)?;
         let Some(area) = area.filter(|area| Area::is_covered(area)) else {
             let found = find(&spot.dir, name)?;
             if found.is_some_and(|found| found.is(libc::S_IFDIR) == is_rmdir) {
@@ -46,6 +48,11 @@ impl Turn<'_> {
                 // What cannot succeed is not decided, and not tried either: it may be something else by then.
                 if found.is(libc::S_IFDIR) != is_rmdir {
                     at::access(spot.dir.as_fd(), c"", libc::W_OK | libc::X_OK)?;
+                    // may_delete() of the kernel: flags, and the owners in a sticky directory, come first.
+                    let own = [look.uid, found.uid].contains(&geteuid().as_raw());
+                    if look.kept || found.kept || look.mode & libc::S_ISVTX != 0 && !own {
+                        return Err(Errno::EPERM.into());
+                    }
                     return Err(if is_rmdir {
                         Errno::ENOTDIR
                     } else {

@@ -17,6 +17,7 @@ use crate::broker::action::{Action, Kind};
 use crate::broker::decide::{RenameFlags, Target, Verdict, decide, decide_link, decide_rename};
 use crate::broker::gitdir::Passed;
 use crate::sys::at::{self, Look};
+use crate::sys::libc;
 
 /// A path argument: where it starts and where it is written.
 type Path = (i32, u64);
@@ -46,8 +47,8 @@ impl Turn<'_> {
         let (Last::Name(old_name), Last::Name(new_name)) = (&from.last, &to.last) else {
             return Ok(Outcome::Continue);
         };
-        let (from_area, from_look) = broker.area(&self.caller, &from.dir)?;
-        let (to_area, to_look) = broker.area(&self.caller, &to.dir)?;
+        let (from_area, from_look) = broker.area_at(&self.caller, &from)?;
+        let (to_area, to_look) = broker.area_at(&self.caller, &to)?;
         let covered = |area: Option<&'_ Area>| area.is_some_and(Area::is_covered);
         let (Some(from_area), Some(to_area)) = (from_area, to_area) else {
             return self.rename_elsewhere(&from, old_name, &to, new_name, (&from_look, &to_look));
@@ -61,7 +62,11 @@ impl Turn<'_> {
         broker.locked(true, |_| {
             let here = broker.site(&self.caller, &from.dir, &from_look, from_area)?;
             let there = broker.site(&self.caller, &to.dir, &to_look, to_area)?;
-            let moved = find(&from.dir, old_name)?.ok_or(Errno::ENOENT)?;
+            let Some(moved) = find(&from.dir, old_name)? else {
+                // The kernel has walked both paths before it looks at a name.
+                at::access(to.dir.as_fd(), c"", libc::X_OK)?;
+                return Err(Errno::ENOENT.into());
+            };
             let replaced = find(&to.dir, new_name)?;
             let rename = Move {
                 from: (&here, old_name, &moved),
@@ -149,7 +154,7 @@ impl Turn<'_> {
         let Last::Name(new_name) = &to.last else {
             return Ok(Outcome::Continue);
         };
-        let (area, look) = broker.area(&self.caller, &to.dir)?;
+        let (area, look) = broker.area_at(&self.caller, &to)?;
         let Some(area) = area.filter(|area| Area::is_covered(area)) else {
             if find(&to.dir, new_name)?.is_none() {
                 self.note(self.read_only("link", &to.dir, new_name, Needs::Directory));
@@ -171,11 +176,13 @@ impl Turn<'_> {
                 needs: Needs::Directory,
             };
             let (linked, from) = match &source {
-                Source::Directory(mount) if *mount == look.mount => return Err(Errno::EPERM.into()),
+                Source::Directory(mount) if *mount == look.mount => {
+                    return Err(no_link_of_a_directory(&to.dir).into());
+                }
                 Source::Directory(_) => return Err(Errno::EXDEV.into()),
                 Source::Name(spot, name) => {
                     let linked = find(&spot.dir, name)?.ok_or(Errno::ENOENT)?;
-                    let (from_area, from_look) = broker.area(&self.caller, &spot.dir)?;
+                    let (from_area, from_look) = broker.area_at(&self.caller, spot)?;
                     let from = match from_area.filter(|area| Area::is_covered(area)) {
                         Some(area) => Some((
                             broker.site(&self.caller, &spot.dir, &from_look, area)?,
@@ -208,7 +215,7 @@ impl Turn<'_> {
                 return Err(Errno::EXDEV.into());
             }
             if linked.is(libc::S_IFDIR) {
-                return Err(Errno::EPERM.into());
+                return Err(no_link_of_a_directory(&to.dir).into());
             }
             let verdict = broker.decide_link(from.as_ref(), &linked, &there, new_name)?;
             if let (Verdict::Deny(_), Some((site, name))) = (verdict, &from)
@@ -369,6 +376,12 @@ impl Broker {
         sound(&to_facts)?;
         Ok(verdict)
     }
+}
+
+/// The right to make a name is asked for before (vfs_link() of the kernel).
+fn no_link_of_a_directory(to: &Fd) -> Errno {
+    let may = at::access(to.as_fd(), c"", libc::W_OK | libc::X_OK);
+    may.err().unwrap_or(Errno::EPERM)
 }
 
 /// What linkat(2) links: following a final link if asked to.

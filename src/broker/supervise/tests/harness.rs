@@ -13,9 +13,10 @@ use landlock::{
 use nix::sched::CloneFlags;
 use nix::unistd::Pid;
 
-use crate::broker::decide::{Denied, Rule};
+use crate::broker::decide::{Denied, Matcher, Rule};
 use crate::broker::fold::NameRules;
-use crate::broker::plan::{BrokerPlan, NamedRule, Tree, components};
+use crate::broker::plan::{BrokerPlan, NamedRule, SocketGrant, SocketPlan, Tree, components};
+use crate::broker::reads::{Hidden, ReadPlan, ReadRule};
 use crate::broker::supervise::{Cause, Denial, Door, Sink, Staff, prepare_with};
 use crate::policy::path::{ListKind, PathEntry};
 use crate::policy::{Layer, Origin};
@@ -59,6 +60,7 @@ impl Setup {
                 git: false,
                 lock_dir: None,
                 reads: None,
+                sockets: None,
             },
             staff: Staff::default(),
         }
@@ -98,6 +100,53 @@ impl Setup {
         )
     }
 
+    /// Opens for reading are decided by this pattern of `deny_read`.
+    pub(super) fn hidden(mut self, text: &str) -> Self {
+        let matcher = Arc::new(Denied::new(&parsed(text, ListKind::DenyRead)));
+        self = self.rule(
+            Rule::Pattern {
+                matcher: Arc::clone(&matcher) as Arc<dyn Matcher>,
+                liftable: false,
+            },
+            text,
+        );
+        let reads = self.plan.reads.get_or_insert_with(|| ReadPlan {
+            rules: Vec::new(),
+            decides: true,
+            watched: false,
+            places: vec![("/".into(), Some("/".into()))],
+            floor: Vec::new(),
+            shown: Vec::new(),
+            windows: false,
+        });
+        reads.rules.push(ReadRule {
+            names: Hidden::Pattern(matcher),
+            words: text.to_owned(),
+            origin: Origin {
+                layer: Layer::Spec,
+                file: None,
+                line: None,
+            },
+        });
+        self
+    }
+
+    /// Unix sockets are decided by path; these are granted.
+    pub(super) fn sockets(mut self, granted: &[&Path]) -> Self {
+        let granted = granted.iter().map(|path| SocketGrant {
+            path: path.to_path_buf(),
+            directory: path.is_dir(),
+        });
+        self.plan.sockets = Some(SocketPlan {
+            granted: granted.collect(),
+            all: false,
+            closed: Vec::new(),
+            own_network: true,
+            private: Vec::new(),
+        });
+        self
+    }
+
     /// The lock of all runs lies here.
     pub(super) fn lock_dir(mut self, dir: &Path) -> Self {
         self.plan.lock_dir = Some(dir.to_owned());
@@ -130,6 +179,7 @@ impl Setup {
                 landlock_abi: landlock_abi(),
                 broker: true,
                 reads: setup.plan.reads.is_some(),
+                sockets: setup.plan.sockets.is_some(),
             };
             let program = filter_program(options).unwrap();
             floor(&setup.plan);

@@ -28,21 +28,21 @@ fn c(path: &str) -> CString {
 }
 
 /// Memory that one thread reads as a string while another writes it.
-struct Buffer(Vec<AtomicU8>);
+pub(super) struct Buffer(Vec<AtomicU8>);
 
 impl Buffer {
     fn new(text: &str) -> Self {
         Self(text.bytes().chain([0]).map(AtomicU8::new).collect())
     }
 
-    fn set(&self, text: &str) {
+    pub(super) fn set(&self, text: &str) {
         for (to, from) in self.0.iter().zip(text.bytes().chain([0])) {
             to.store(from, Ordering::Relaxed);
         }
     }
 
     /// The same through the kernel, as another process does it.
-    fn set_from_elsewhere(&self, text: &str) {
+    pub(super) fn set_from_elsewhere(&self, text: &str) {
         let text = CString::new(text).unwrap();
         let local = [IoSlice::new(text.to_bytes_with_nul())];
         let remote = [RemoteIoVec {
@@ -53,25 +53,27 @@ impl Buffer {
     }
 
     /// The string as the system call takes it.
-    fn text(&self) -> &std::ffi::CStr {
+    pub(super) fn text(&self) -> &std::ffi::CStr {
         direct::racing_text(&self.0)
     }
 }
 
 /// What both threads of a race share.
-struct Race {
-    path: Buffer,
-    how: [AtomicU64; 3],
+pub(super) struct Race {
+    pub(super) path: Buffer,
+    pub(super) how: [AtomicU64; 3],
     /// A descriptor whose directory changes, and its number.
     slot: Mutex<Option<OwnedFd>>,
-    number: AtomicI32,
+    pub(super) number: AtomicI32,
     over: AtomicBool,
+    /// The caller has read what it must not.
+    pub(super) seen: AtomicBool,
     top: PathBuf,
 }
 
 impl Race {
     /// Puts a directory behind the descriptor.
-    fn point_at(&self, dir: &str) {
+    pub(super) fn point_at(&self, dir: &str) {
         let dir = OwnedFd::from(File::open(dir).unwrap());
         let mut slot = self.slot.lock().unwrap();
         if let Some(slot) = slot.as_mut() {
@@ -88,13 +90,63 @@ fn exchange(a: &str, b: &str) {
 }
 
 /// One race: what is prepared, what the caller does each round, what the other thread does all the time.
-struct Kind {
-    name: &'static str,
-    prepare: fn(&Path),
-    call: fn(&Race),
-    change: fn(&Race),
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    pub(super) prepare: fn(&Path),
+    pub(super) call: fn(&Race),
+    pub(super) change: Change,
     /// What must never be seen; asked after each round.
-    won: fn(&Path) -> bool,
+    pub(super) won: fn(&Path) -> bool,
+}
+
+/// Who changes what the call is about.
+#[derive(Clone, Copy)]
+pub(super) enum Change {
+    /// Another thread of the caller, again and again.
+    Thread(fn(&Race)),
+    /// Another process that the caller has started: it writes these in turn over the path in memory.
+    Process([&'static str; 2]),
+}
+
+/// A second process of the command, which writes into the memory of the first.
+const WRITER: &str = "
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+class Vector(ctypes.Structure): _fields_ = [('base', ctypes.c_void_p), ('len', ctypes.c_size_t)]
+pid, address = int(sys.argv[1]), int(sys.argv[2])
+both = []
+for text in sys.argv[3:]:
+    text = text.encode() + bytes(1)
+    here = ctypes.create_string_buffer(text, len(text))
+    both.append((here, Vector(ctypes.addressof(here), len(text)), Vector(address, len(text))))
+def write(n):
+    done = libc.process_vm_writev(pid, ctypes.byref(both[n][1]), 1, ctypes.byref(both[n][2]), 1, 0)
+    return done if done > 0 else -ctypes.get_errno()
+print(write(0), flush=True)
+while True: write(1); write(0)
+";
+
+/// Runs until it is killed.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a second process of the test's own"
+)]
+fn writer(race: &Race, texts: [&str; 2]) -> std::process::Child {
+    use std::io::BufRead;
+    let mut child = std::process::Command::new("/usr/bin/python3")
+        .args(["-c", WRITER])
+        .arg(nix::unistd::gettid().to_string())
+        .arg(race.path.0.as_ptr().addr().to_string())
+        .args(texts)
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let out = child.stdout.take().unwrap();
+    std::io::BufReader::new(out).read_line(&mut said).unwrap();
+    assert_eq!(said, format!("{}\n", texts[0].len() + 1));
+    child
 }
 
 const CREATE: i32 = libc::O_WRONLY | libc::O_CREAT;
@@ -106,10 +158,10 @@ const KINDS: &[Kind] = &[
         call: |race| {
             let _ = direct::open_at(CWD, race.path.text(), CREATE, 0o644);
         },
-        change: |race| {
+        change: Change::Thread(|race| {
             race.path.set("a.tmp");
             race.path.set("x.pem");
-        },
+        }),
         won: |top| top.join("w/x.pem").exists(),
     },
     Kind {
@@ -118,10 +170,10 @@ const KINDS: &[Kind] = &[
         call: |race| {
             let _ = direct::open_at(CWD, race.path.text(), CREATE, 0o644);
         },
-        change: |race| {
+        change: Change::Thread(|race| {
             race.path.set("../free/a");
             race.path.set("./././x.pem");
-        },
+        }),
         won: |top| top.join("w/x.pem").exists(),
     },
     Kind {
@@ -130,10 +182,10 @@ const KINDS: &[Kind] = &[
         call: |race| {
             let _ = direct::change_mode(CWD, race.path.text(), 0o600, 0);
         },
-        change: |race| {
+        change: Change::Thread(|race| {
             race.path.set("okay");
             race.path.set(".env");
-        },
+        }),
         won: |top| {
             use std::os::unix::fs::PermissionsExt;
             fs::metadata(top.join("w/.env"))
@@ -150,10 +202,10 @@ const KINDS: &[Kind] = &[
         call: |race| {
             let _ = direct::open_racing(CWD, &c(".env"), &race.how);
         },
-        change: |race| {
+        change: Change::Thread(|race| {
             race.how[0].store(0, Ordering::Relaxed);
             race.how[0].store(u64::from(libc::O_TRUNC.cast_unsigned()), Ordering::Relaxed);
-        },
+        }),
         won: |top| fs::read(top.join("w/.env")).unwrap() != b"secret",
     },
     Kind {
@@ -162,12 +214,12 @@ const KINDS: &[Kind] = &[
         call: |_| {
             let _ = direct::open_at(CWD, &c("l"), libc::O_WRONLY | libc::O_TRUNC, 0);
         },
-        change: |_| {
+        change: Change::Thread(|_| {
             let _ = symlink(".env", "l2");
             let _ = fs::rename("l2", "l");
             let _ = symlink("okay", "l2");
             let _ = fs::rename("l2", "l");
-        },
+        }),
         won: |top| fs::read(top.join("w/.env")).unwrap() != b"secret",
     },
     Kind {
@@ -176,12 +228,12 @@ const KINDS: &[Kind] = &[
         call: |_| {
             let _ = direct::truncate(&c("okay"), 0);
         },
-        change: |_| {
+        change: Change::Thread(|_| {
             let _ = symlink(".env", "l2");
             let _ = fs::rename("l2", "okay");
             let _ = fs::write("okay2", "okay");
             let _ = fs::rename("okay2", "okay");
-        },
+        }),
         won: |top| fs::read(top.join("w/.env")).unwrap() != b"secret",
     },
     Kind {
@@ -191,10 +243,10 @@ const KINDS: &[Kind] = &[
             let _ = direct::open_at(CWD, &c("x/hooks/pre-commit"), CREATE, 0o755);
             let _ = fs::remove_file("x/hooks/pre-commit");
         },
-        change: |_| {
+        change: Change::Thread(|_| {
             let _ = fs::rename("x", ".git");
             let _ = fs::rename(".git", "x");
-        },
+        }),
         won: |top| top.join("w/.git/hooks/pre-commit").exists(),
     },
     Kind {
@@ -203,10 +255,19 @@ const KINDS: &[Kind] = &[
         call: |race| {
             let _ = direct::open_at(CWD, race.path.text(), CREATE, 0o644);
         },
-        change: |race| {
+        change: Change::Thread(|race| {
             race.path.set_from_elsewhere("a.tmp");
             race.path.set_from_elsewhere("x.pem");
+        }),
+        won: |top| top.join("w/x.pem").exists(),
+    },
+    Kind {
+        name: "path in memory, written by another process",
+        prepare: |_| {},
+        call: |race| {
+            let _ = direct::open_at(CWD, race.path.text(), CREATE, 0o644);
         },
+        change: Change::Process(["a.tmp", "x.pem"]),
         won: |top| top.join("w/x.pem").exists(),
     },
     Kind {
@@ -219,10 +280,10 @@ const KINDS: &[Kind] = &[
             let number = race.number.load(Ordering::Relaxed);
             let _ = direct::open_at(number, &c("hooks/pre-commit"), CREATE, 0o755);
         },
-        change: |race| {
+        change: Change::Thread(|race| {
             race.point_at("x");
             race.point_at(".git");
-        },
+        }),
         won: |top| top.join("w/.git/hooks/pre-commit").exists(),
     },
     Kind {
@@ -235,7 +296,7 @@ const KINDS: &[Kind] = &[
             let _ = fs::create_dir("x/gen");
             let _ = fs::remove_dir("x/gen");
         },
-        change: |_| exchange("x", "lib"),
+        change: Change::Thread(|_| exchange("x", "lib")),
         won: |top| top.join("w/lib/gen").exists(),
     },
     Kind {
@@ -248,12 +309,12 @@ const KINDS: &[Kind] = &[
             let _ = fs::write("n", "");
             let _ = fs::rename("n", ".git");
         },
-        change: |_| {
+        change: Change::Thread(|_| {
             let _ = fs::remove_file("n");
             let _ = fs::create_dir("n");
             let _ = fs::create_dir("n/hooks");
             let _ = fs::write("n/hooks/pre-commit", "evil");
-        },
+        }),
         won: |top| top.join("w/.git/hooks/pre-commit").exists(),
     },
     Kind {
@@ -263,12 +324,12 @@ const KINDS: &[Kind] = &[
             let _ = fs::remove_file(".git/hooks");
             let _ = fs::hard_link("s", ".git/hooks");
         },
-        change: |_| {
+        change: Change::Thread(|_| {
             let _ = fs::write("s", "");
             let _ = fs::remove_file("s");
             let _ = symlink("/tmp", "s");
             let _ = fs::remove_file("s");
-        },
+        }),
         won: |top| fs::symlink_metadata(top.join("w/.git/hooks")).is_ok_and(|m| m.is_symlink()),
     },
 ];
@@ -297,7 +358,7 @@ fn prepare(kind: &Kind) -> (tempfile::TempDir, PathBuf) {
 
 /// How a race ended.
 #[derive(Debug, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     Won,
     /// Not won in all its rounds.
     Lost,
@@ -306,28 +367,34 @@ enum End {
 }
 
 /// Runs a race in the calling thread and a second one. Both threads are confined as the caller is.
-fn run(kind: &Kind, top: &Path, rounds: u32, limit: Duration) -> End {
+pub(super) fn run(kind: &Kind, top: &Path, rounds: u32, limit: Duration) -> End {
     let race = Arc::new(Race {
         path: Buffer::new("a.tmp\0\0\0\0\0\0\0\0"),
         how: [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)],
         slot: Mutex::new(None),
         number: AtomicI32::new(-1),
         over: AtomicBool::new(false),
+        seen: AtomicBool::new(false),
         top: top.to_owned(),
     });
-    let other = Arc::clone(&race);
-    let change = kind.change;
-    // It starts with this thread's working directory, filter and domain.
-    let changer = std::thread::spawn(move || {
-        while !other.over.load(Ordering::Relaxed) {
-            change(&other);
+    let changer = match kind.change {
+        Change::Thread(change) => {
+            let other = Arc::clone(&race);
+            // It starts with this thread's working directory, filter and domain.
+            Changer::Thread(std::thread::spawn(move || {
+                while !other.over.load(Ordering::Relaxed) {
+                    change(&other);
+                }
+            }))
         }
-    });
+        Change::Process(texts) => Changer::Process(writer(&race, texts)),
+    };
+    let won = || race.seen.load(Ordering::Relaxed) || (kind.won)(&race.top);
     let start = Instant::now();
     let mut end = End::Lost;
     for round in 0..rounds {
         (kind.call)(&race);
-        if (kind.won)(&race.top) {
+        if won() {
             end = End::Won;
             break;
         }
@@ -337,21 +404,45 @@ fn run(kind: &Kind, top: &Path, rounds: u32, limit: Duration) -> End {
         }
     }
     race.over.store(true, Ordering::Relaxed);
-    changer.join().unwrap();
-    if (kind.won)(top) { End::Won } else { end }
+    match changer {
+        Changer::Thread(thread) => thread.join().unwrap(),
+        Changer::Process(mut child) => {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+    if won() { End::Won } else { end }
 }
 
+enum Changer {
+    Thread(std::thread::JoinHandle<()>),
+    Process(std::process::Child),
+}
+
+/// A set of races, and where they are held.
+pub(super) struct Races {
+    pub(super) kinds: &'static [Kind],
+    pub(super) prepare: fn(&Kind) -> (tempfile::TempDir, PathBuf),
+    pub(super) setup: fn(&Path) -> Setup,
+}
+
+const WRITES: Races = Races {
+    kinds: KINDS,
+    prepare,
+    setup,
+};
+
 /// Every race against this many workers.
-fn lost_with(workers: usize) {
+pub(super) fn lost_with(races: &'static Races, workers: usize) {
     let rounds = u32::try_from(rounds()).unwrap();
     let limit = PATIENCE * rounds.div_ceil(100);
     let mut wrong = Vec::new();
-    for (index, kind) in KINDS.iter().enumerate() {
-        let (_keep, top) = prepare(kind);
+    for kind in races.kinds {
+        let (_keep, top) = (races.prepare)(kind);
         let inside = top.clone();
-        let (end, _) = setup(&top)
+        let (end, _) = (races.setup)(&top)
             .crowd(workers)
-            .run(move || run(&KINDS[index], &inside, rounds, limit));
+            .run(move || run(kind, &inside, rounds, limit));
         if end != End::Lost {
             wrong.push(format!("{}: {end:?}", kind.name));
         }
@@ -361,28 +452,32 @@ fn lost_with(workers: usize) {
 
 #[test]
 fn no_race_is_won_against_one_worker() {
-    lost_with(1);
+    lost_with(&WRITES, 1);
 }
 
 #[test]
 fn no_race_is_won_against_two_workers() {
-    lost_with(2);
+    lost_with(&WRITES, 2);
 }
 
 #[test]
 fn no_race_is_won_against_four_workers() {
-    lost_with(4);
+    lost_with(&WRITES, 4);
 }
 
 /// The same without the broker: the races are races.
 #[test]
 fn every_race_can_be_won() {
+    can_be_won(&WRITES);
+}
+
+pub(super) fn can_be_won(races: &'static Races) {
     let mut never = Vec::new();
-    for (index, kind) in KINDS.iter().enumerate() {
-        let (_keep, top) = prepare(kind);
+    for kind in races.kinds {
+        let (_keep, top) = (races.prepare)(kind);
         let inside = top.clone();
-        let end = setup(&top)
-            .outside(move || run(&KINDS[index], &inside, u32::MAX, Duration::from_secs(30)));
+        let end = (races.setup)(&top)
+            .outside(move || run(kind, &inside, u32::MAX, Duration::from_secs(30)));
         if end != End::Won {
             never.push(kind.name);
         }

@@ -1,8 +1,10 @@
 //! Several runs in one tree: the lock and the count of moves that they share.
 
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -10,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::harness::{Setup, rounds, scratch, short};
 use crate::broker::supervise::lock::Lock;
+use crate::broker::supervise::meeting::{Holder, How, Meeting, Patience, Unlocked};
 
 /// A tree `w` with a rule of two components, and beside it the directory of the lock.
 fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
@@ -31,7 +34,7 @@ const FOR_EVER: Duration = Duration::from_mins(2);
 /// Whether `act` comes back while another run holds the lock, for so long.
 fn comes_back(alone: bool, patience: Duration, act: fn()) -> bool {
     let (_keep, top, runs) = place();
-    let (other, _) = Lock::of_all_runs(&runs).unwrap();
+    let (other, _) = Lock::of_all_runs(&runs, Patience::USUAL).unwrap();
     let (ready, go) = channel();
     let (back, done) = channel();
     let other = std::thread::spawn(move || {
@@ -70,7 +73,7 @@ fn no_directory_moves_while_another_run_acts() {
 fn what_another_run_moved_is_where_it_is_now() {
     let (_keep, top, runs) = place();
     fs::create_dir_all(top.join("w/a/deep")).unwrap();
-    let (other, moves) = Lock::of_all_runs(&runs).unwrap();
+    let (other, moves) = Lock::of_all_runs(&runs, Patience::USUAL).unwrap();
     let (seen, go) = channel();
     let (gone, then) = channel();
     let (from, to) = (top.join("w/a"), top.join("w/shut"));
@@ -159,7 +162,7 @@ fn without_the_common_lock_two_runs_can() {
 #[test]
 fn the_lock_is_the_callers_and_can_only_be_written() {
     let (_keep, top, runs) = place();
-    drop(Lock::of_all_runs(&runs).unwrap());
+    drop(Lock::of_all_runs(&runs, Patience::USUAL).unwrap());
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&runs), 0o700);
     assert_eq!(mode(&runs.join("lock")), 0o200);
@@ -168,5 +171,125 @@ fn the_lock_is_the_callers_and_can_only_be_written() {
     fs::remove_file(runs.join("lock")).unwrap();
     fs::write(top.join("mine"), "").unwrap();
     symlink(top.join("mine"), runs.join("lock")).unwrap();
-    assert!(Lock::of_all_runs(&runs).is_err());
+    assert!(Lock::of_all_runs(&runs, Patience::USUAL).is_err());
+}
+
+/// Somebody else may have been there first.
+#[test]
+fn a_directory_that_is_not_the_callers_alone_is_none() {
+    let (_keep, top, runs) = place();
+    let open = |dir: &Path| Lock::of_all_runs(dir, Patience::USUAL);
+    drop(open(&runs).unwrap());
+    for (name, mode) in [("runs", 0o770), ("runs", 0o705), ("runs/moves", 0o602)] {
+        let path = top.join("state").join(name);
+        let before = fs::metadata(&path).unwrap().permissions();
+        fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        assert!(open(&runs).is_err(), "{name} {mode:o}");
+        fs::set_permissions(&path, before).unwrap();
+    }
+    symlink(&runs, top.join("link")).unwrap();
+    assert!(open(&top.join("link")).is_err());
+    fs::write(top.join("file"), "").unwrap();
+    assert!(open(&top.join("file")).is_err());
+    drop(open(&runs).unwrap());
+}
+
+/// A process that holds the lock, and stops then where it is told to.
+struct Other(Child);
+
+impl Other {
+    fn new(runs: &Path, stops: bool) -> Self {
+        let script = "
+import fcntl, os, signal, sys
+f = open(sys.argv[1], 'wb')
+fcntl.flock(f, fcntl.LOCK_EX)
+os.write(1, b'x')
+if sys.argv[2] == 'true': os.kill(os.getpid(), signal.SIGSTOP)
+signal.pause()
+";
+        let mut child = Command::new("/usr/bin/python3")
+            .args(["-c", script])
+            .arg(runs.join("lock"))
+            .arg(stops.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = [0];
+        child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut said)
+            .unwrap();
+        Self(child)
+    }
+
+    fn pid(&self) -> i32 {
+        self.0.id().try_into().unwrap()
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+const SOON: Duration = Duration::from_millis(200);
+
+#[test]
+fn nobody_waits_for_ever_for_a_stopped_run() {
+    let (_keep, _, runs) = place();
+    let patience = Patience::short(SOON, FOR_EVER);
+    let (meeting, _) = Meeting::open(&runs, patience).unwrap();
+    let other = Other::new(&runs, true);
+    let by = Some(Holder {
+        pid: other.pid(),
+        stopped: true,
+    });
+    let held = |news| Err(Unlocked::Held { by, news });
+    let since = Instant::now();
+    assert_eq!(meeting.take(How::Shared), held(true));
+    assert!(since.elapsed() >= SOON);
+    // Known by now, so that a build fails and does not crawl.
+    let since = Instant::now();
+    let again = meeting.take(How::Alone);
+    assert!(
+        matches!(again, Err(Unlocked::Held { news: false, .. })),
+        "{again:?}"
+    );
+    assert!(since.elapsed() < SOON);
+    drop(other);
+    assert_eq!(meeting.take(How::Alone), Ok(()));
+    meeting.release();
+    let other = Other::new(&runs, true);
+    let told_again = meeting.take(How::Shared);
+    assert_eq!(
+        told_again,
+        Err(Unlocked::Held {
+            by: Some(Holder {
+                pid: other.pid(),
+                stopped: true
+            }),
+            news: true
+        })
+    );
+}
+
+#[test]
+fn one_that_works_is_given_more_time() {
+    let (_keep, _, runs) = place();
+    let (meeting, _) = Meeting::open(&runs, Patience::short(SOON / 10, SOON * 2)).unwrap();
+    let other = Other::new(&runs, false);
+    let by = Some(Holder {
+        pid: other.pid(),
+        stopped: false,
+    });
+    let since = Instant::now();
+    assert_eq!(
+        meeting.take(How::Alone),
+        Err(Unlocked::Held { by, news: true })
+    );
+    assert!(since.elapsed() >= SOON * 2);
 }

@@ -1,5 +1,5 @@
 # What a program may ask of a covered tree, one line each; run outside and inside, the lines must be the same.
-import ctypes, errno, os, resource, signal, socket, stat, subprocess, threading
+import ctypes, errno, os, resource, signal, socket, stat, struct, subprocess, threading
 
 libc = ctypes.CDLL(None, use_errno=True)
 CREATE = os.O_WRONLY | os.O_CREAT
@@ -117,6 +117,15 @@ t('moved from another file system', lambda: os.rename('/proc/version', 'version'
 t('immutable', lambda: os.rename('.', 'x'))
 
 # Limits.
+def by_thread(call):
+    got = []
+    def run():
+        try: got.append(call())
+        except OSError as e: got.append(e)
+    thread = threading.Thread(target=run); thread.start(); thread.join()
+    if isinstance(got[0], OSError): raise got[0]
+    return got[0]
+with open('kept', 'w') as f: f.write('content')
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 used = max(int(n) for n in os.listdir('/proc/self/fd')) + 1
 resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
@@ -125,11 +134,21 @@ while True:
     try: full.append(os.dup(1))
     except OSError: break
 t('no descriptor left', lambda: os.open('limit', CREATE))
+t('nor for an exclusive one', lambda: os.open('limit', CREATE | os.O_EXCL))
+t('nor by a thread', lambda: by_thread(lambda: os.open('limit', CREATE)))
+t('nor below nothing', lambda: os.open('none/limit', CREATE))
 t('nor for an old file', lambda: os.open('end', os.O_WRONLY))
+t('nor to empty one', lambda: os.open('kept', os.O_WRONLY | os.O_TRUNC))
+t('nor to empty or make one', lambda: os.open('kept', CREATE | os.O_TRUNC))
 t('mkdir', lambda: os.mkdir('limit-d'))
+os.close(full.pop(len(full) // 2))
+t('one left in the middle', lambda: os.close(os.open('middle', CREATE)))
+full.append(os.dup(1))
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+t('none at all', lambda: os.open('limit', CREATE))
+resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
+t('left', lambda: (os.path.lexists('limit'), os.stat('kept').st_size))
 for fd in full: os.close(fd)
-# The broker has made the file before it is found that the program has no number for it (ADR 7).
-if os.path.lexists('limit'): os.unlink('limit')
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 signal.signal(signal.SIGXFSZ, lambda *a: print('SIGXFSZ'))
 old = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -140,6 +159,67 @@ for size in (100, 101):
     t(f'ftruncate {size}', lambda: os.ftruncate(big, size))
 t('write past', lambda: os.pwrite(big, b'x' * 50, 80))
 resource.setrlimit(resource.RLIMIT_FSIZE, old)
+
+# Between directories that may not be searched or changed.
+for name in ('open', 'shut', 'still'): os.mkdir(name) if not os.path.exists(name) else None
+for name in ('open/f', 'still/f', 'still/g'): open(name, 'w').close()
+os.mkdir('still/d'); os.mkdir('open/d')
+for m in (0, 0o100, 0o200, 0o300, 0o400, 0o500, 0o600):
+    os.chmod('still', m)
+    for a, b in (('open/f', 'still/new'), ('still/f', 'open/new'), ('open/f', 'still/f'), ('open/d', 'still/d'), ('open/d', 'still/f'),
+                 ('still/d', 'open/f'), ('still/f', 'still/g'), ('still', 'still/in'), ('open/f', 'still/d/f'), ('open/none', 'still/f')):
+        t(f'{m:o} {a} to {b}', lambda: os.rename(a, b))
+        t(f'{m:o} {a} linked to {b}', lambda: os.link(a, b))
+        # Back to where it was.
+        os.chmod('still', 0o700)
+        for name in ('open/new', 'still/new', 'still/d/f'):
+            if os.path.lexists(name): os.unlink(name)
+        for name in ('open/f', 'still/f', 'still/g'):
+            if not os.path.lexists(name): open(name, 'w').close()
+        for name in ('open/d', 'still/d'):
+            if not os.path.isdir(name): os.path.lexists(name) and os.unlink(name); os.mkdir(name)
+        os.chmod('still', m)
+os.chmod('still', 0o700)
+
+# What a new file has from its directory, and from another thread.
+os.mkdir('listed')
+acl = struct.pack('<I', 2) + b''.join(struct.pack('<HHI', *e, 0xffffffff) for e in ((1, 7), (4, 7), (0x10, 7), (0x20, 5)))
+try: os.setxattr('listed', 'system.posix_acl_default', acl)
+except OSError as e: print('no lists', e.errno)
+os.umask(0o77)
+os.close(os.open('listed/f', CREATE, 0o666)); os.mkdir('listed/d', 0o777); os.mkfifo('listed/p', 0o666)
+t('listed', lambda: [mode('listed/' + n) for n in 'fdp'] + os.listxattr('listed/d'))
+for mask in (0o22, 0o277, 0):
+    by_thread(lambda: os.umask(mask))
+    os.close(os.open(f'threads{mask}', CREATE, 0o777)); os.mkdir(f'threadsd{mask}')
+    t(f'umask of a thread {mask:o}', lambda: (mode(f'threads{mask}'), mode(f'threadsd{mask}')))
+os.umask(0o22)
+os.chown('group', -1, os.getgid())
+t('group', lambda: (os.stat('group/g').st_gid == os.stat('group').st_gid, os.stat('group/d').st_gid == os.stat('group').st_gid))
+
+# Of other owners, or with flags, where the test could make such (see there).
+for top in ('theirs', 'theirs/sticky', 'theirs/group', 'flags'):
+    if not os.path.isdir(top): continue
+    for name in sorted(os.listdir(top)):
+        path = top + '/' + name
+        for flags in (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND, os.O_WRONLY | os.O_TRUNC, CREATE | os.O_EXCL, CREATE, os.O_TRUNC):
+            t(f'{path} {flags:o}', lambda: os.close(os.open(path, flags)))
+        t(f'{path} truncate', lambda: os.truncate(path, 0))
+        t(f'{path} chmod', lambda: os.chmod(path, 0o666))
+        t(f'{path} attribute', lambda: os.setxattr(path, 'user.a', b'x'))
+        t(f'{path} linked', lambda: os.link(path, 'linked-' + name))
+        t(f'{path} renamed', lambda: os.rename(path, path + '2'))
+        t(f'{path} away', lambda: os.rename(path, 'away-' + name))
+        t(f'{path} replaced', lambda: os.rename('kept2', path))
+        t(f'{path} made in', lambda: os.mkdir(path + '/made'))
+        t(f'{path} opened in', lambda: os.close(os.open(path + '/new', CREATE)))
+        t(f'{path} unlink', lambda: os.unlink(path))
+        t(f'{path} rmdir', lambda: os.rmdir(path))
+    t(f'{top} made', lambda: os.close(os.open(top + '/own', CREATE, 0o666)))
+    if os.path.lexists(top + '/own'):
+        t(f'{top} own', lambda: (mode(top + '/own'), os.stat(top + '/own').st_gid))
+        t(f'{top} own renamed', lambda: os.rename(top + '/own', top + '/own2'))
+        t(f'{top} own removed', lambda: os.unlink(top + '/own2'))
 
 # Threads and children.
 def work(n):
