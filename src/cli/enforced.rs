@@ -15,6 +15,20 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
         out.extend(["fs=none", "net=none", "env"].map(str::to_owned));
         return out;
     }
+    let net = match plan.network.mode {
+        NetworkMode::Filtered => "net=proxy",
+        NetworkMode::Off => "net=off",
+        NetworkMode::Open => "net=open",
+    };
+    if *chosen == Chosen::Seatbelt {
+        let fs = if plan.fs_disabled {
+            "fs=disabled"
+        } else {
+            "fs=profile"
+        };
+        out.extend([fs, net, "env"].map(str::to_owned));
+        return out;
+    }
     let fs = if plan.fs_disabled {
         "disabled"
     } else {
@@ -36,11 +50,6 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
     } else {
         format!("fs={fs}{broker}(not-yet={})", gaps.join(","))
     });
-    let net = match plan.network.mode {
-        NetworkMode::Filtered => "net=proxy",
-        NetworkMode::Off => "net=off",
-        NetworkMode::Open => "net=open",
-    };
     out.push(match e.net {
         _ if plan.network.catch.is_empty() => net.to_owned(),
         Some(NetSetup::PreStage) => format!("{net}+caught"),
