@@ -212,14 +212,15 @@ fn what_is_not_allowed_is_reset() {
     assert_eq!(server.connections(), 0);
 }
 
-/// A TLS client on a caught connection says the same name, or another that is allowed.
+/// A TLS client on a caught connection says the same name, and no other, allowed or not.
 #[test]
 fn the_tls_name_is_checked() {
     let server = Server::start(|mut s, _| {
         let data = read_to_end(&mut s);
         let _ = s.write_all(checksum(&data).as_bytes());
     });
-    let c = caught(&["private allowed.test"], &[], server.port);
+    let rules = ["private allowed.test", "private other.test"];
+    let c = caught(&rules, &[], server.port);
     assert!(c.ask("allowed.test", 1).ends_with(&ONE.octets()));
     let say = |bytes: &[u8]| {
         let mut s = dial((ONE, server.port).into());
@@ -234,6 +235,7 @@ fn the_tls_name_is_checked() {
     let good = hello(Some("allowed.test"));
     assert_eq!(say(&good), checksum(&good).as_bytes());
     assert_eq!(say(&hello(Some("denied.test"))), ALERT);
+    assert_eq!(say(&hello(Some("other.test"))), ALERT);
     assert_eq!(say(&hello(None)), ALERT);
-    assert_eq!(c.fixture.violations().len(), 2);
+    assert_eq!(c.fixture.violations().len(), 3);
 }
