@@ -134,6 +134,36 @@ fn every_way_has_its_lines_and_no_secret() {
     }
 }
 
+/// A port of the host: a line when the connection has ended, and one where nobody listens.
+#[test]
+fn forwarded_ports_have_their_lines() {
+    let lab = Lab::start();
+    for &caller in lab.callers() {
+        let desk = lab.desk(caller);
+        let spec = desk.spec(
+            &["localhost:9099", "127.0.0.1:9098"],
+            "access_log = \"access.log\"",
+        );
+        let script = "curl -s -m3 'http://localhost:9099/p?key=SEKRET'; curl -s -m3 http://127.0.0.1:9098/; true";
+        let out = desk
+            .with_spec(&spec, &[], &["sh", "-c", script])
+            .output()
+            .success();
+        assert!(out.stdout.contains("HOST-LOOPBACK"), "{out}");
+        let all = lines(&desk);
+        assert!(all.iter().all(|l| l["front"] == "forward"), "{all:#?}");
+        let line = find(&all, "forward", "127.0.0.1:9099", "allow");
+        assert_eq!(line["address"], "127.0.0.1:9099", "{line}");
+        assert!(
+            line["up"].as_u64() > Some(30) && line["down"].as_u64() > Some(10),
+            "{line}"
+        );
+        let dead = find(&all, "forward", "127.0.0.1:9098", "allow");
+        assert!(dead["error"].is_string(), "{dead}");
+        assert!(!desk.read("access.log").contains("SEKRET"));
+    }
+}
+
 #[test]
 fn runs_share_a_log_and_append() {
     let lab = Lab::start();
