@@ -22,6 +22,8 @@ use std::time::Instant;
 const BUDGET_MS: f64 = 3.0;
 /// What the broker may cost on top of a run without it.
 const BROKER_BUDGET_MS: f64 = 1.5;
+/// What catching connections without a proxy may cost on top of a run that does not.
+const CATCH_BUDGET_MS: f64 = 1.0;
 /// The workspace is the only place that can be written; in a read-only mode there is none, and so no broker.
 const SPEC: &str = "network_enabled = false\n[[bind_mounts]]\nhost_path = \"ws\"\n[filesystem]\nview = \"host\"\ncaches = \"none\"\n";
 
@@ -137,10 +139,31 @@ fn main() -> ExitCode {
         ],
     );
 
+    let caught = |name: &str, line: &str| {
+        let path = place.path().join(name);
+        let spec = "[[bind_mounts]]\nhost_path = \"ws\"\n[network]\nallowed_domains = [\"a.test\", \"db.test:5432\", \"192.0.2.7:6379\"]\n";
+        std::fs::write(&path, format!("{spec}{line}\n")).unwrap();
+        let call = |options: &[&str]| {
+            let mut command = clean(&binary, &home, &ws);
+            command.args(["run", "--spec"]).arg(&path);
+            command.args(options).args(["--", "true"]);
+            command
+        };
+        let said = call(&["-v"]).output().unwrap();
+        let words = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(words.contains("+caught"), line.is_empty(), "{words}");
+        call(&[])
+    };
+    let mut on = caught("on.toml", "");
+    let mut off = caught("off.toml", "transparent_ports = []");
+    println!();
+    let catch = compare(pairs, [("caught", &mut on), ("not caught", &mut off)]);
+
     println!();
     let verdicts = [
         common::verdict("start-up over bwrap", over_bwrap, BUDGET_MS, "ms"),
         common::verdict("the broker's start-up", broker, BROKER_BUDGET_MS, "ms"),
+        common::verdict("the catch's start-up", catch, CATCH_BUDGET_MS, "ms"),
     ];
     if verdicts.iter().all(|v| *v == ExitCode::SUCCESS) {
         ExitCode::SUCCESS

@@ -15,6 +15,8 @@ pub const BODIES: &[(&str, Body)] = &[
     ("host_rule", host_rule),
     ("socks", socks),
     ("http_head", http_head),
+    ("client_hello", client_hello),
+    ("dns", dns),
 ];
 
 /// The one parser of host names.
@@ -35,6 +37,16 @@ pub fn socks(data: &[u8]) {
 /// What an HTTP client of the proxy says.
 pub fn http_head(data: &[u8]) {
     proxy::fuzz::http_head(data);
+}
+
+/// The first bytes of a tunnel.
+pub fn client_hello(data: &[u8]) {
+    proxy::fuzz::client_hello(data);
+}
+
+/// What is sent to the sandbox' own name server.
+pub fn dns(data: &[u8]) {
+    proxy::fuzz::dns(data);
 }
 
 #[cfg(test)]

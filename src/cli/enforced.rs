@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use super::engine::Chosen;
+use crate::backend::NetSetup;
 use crate::plan::Plan;
 use crate::policy::NetworkMode;
 use crate::session::{Brokered, Enforced, Reads};
@@ -49,7 +50,12 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
     } else {
         format!("fs={fs}{broker}(not-yet={})", gaps.join(","))
     });
-    out.push(net.to_owned());
+    out.push(match e.net {
+        _ if plan.network.catch.is_empty() => net.to_owned(),
+        Some(NetSetup::PreStage) => format!("{net}+caught"),
+        // There is nobody in the command's network who could make the sockets.
+        Some(NetSetup::Inner | NetSetup::Host) | None => format!("{net}(not-caught)"),
+    });
     out.extend(["userns", "pid", "no-new-privs", "seccomp"].map(str::to_owned));
     out.push(match e.landlock_abi {
         0 => "landlock=none".to_owned(),
@@ -136,6 +142,16 @@ mod tests {
             let line = words(&p, &bwrap, &broker(uninterrupted)).join(" ");
             assert!(line.contains(words_of_it), "{line}");
         }
+        p.network.mode = NetworkMode::Filtered;
+        p.network.catch.ports = vec![80, 443];
+        for (net, words_of_it) in [
+            (Some(NetSetup::PreStage), " net=proxy+caught userns "),
+            (Some(NetSetup::Inner), " net=proxy(not-caught) userns "),
+        ] {
+            let line = words(&p, &bwrap, &Enforced { net, ..e.clone() }).join(" ");
+            assert!(line.contains(words_of_it), "{line}");
+        }
+        p.network.catch.ports.clear();
         p.network.mode = NetworkMode::Open;
         p.fs_disabled = true;
         let old = Enforced {

@@ -3,7 +3,7 @@
 use crate::backend::InnerPlan;
 use crate::host::HostFacts;
 use crate::plan::{NetworkPlan, Plan, RuleBook};
-use crate::policy::egress::EgressPolicy;
+use crate::policy::egress::{Catchment, EgressPolicy};
 use crate::policy::upstream::Chain;
 use crate::policy::{Mode, NetworkMode, Policy, UserProxies, View};
 
@@ -25,10 +25,10 @@ pub(super) fn plan() -> Plan {
             mode: NetworkMode::Off,
             egress: EgressPolicy::new(&policy().net),
             forwarded_ports: Vec::new(),
+            catch: Catchment::default(),
             user_ports: Vec::new(),
             user_proxies: UserProxies::default(),
             upstream: Chain::default(),
-            transparent_ports: Vec::new(),
             hint_file: None,
             access_log: None,
         },
@@ -81,6 +81,7 @@ pub(super) fn host() -> HostFacts {
         home_real: "/home/me".into(),
         cwd: "/w".into(),
         cwd_real: "/w".into(),
+        hostname: "box".into(),
         env: Vec::new(),
         exe: "/usr/bin/ccbox".into(),
         state_dir: "/home/me/.local/state/ccbox".into(),

@@ -144,7 +144,8 @@ impl Refusals {
             return said(around);
         };
         let violation = connects::violation(
-            &self.plan.network.egress,
+            &self.plan.network,
+            None,
             &Unreached {
                 to,
                 datagrams: false,

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::catch;
 use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
@@ -19,6 +20,7 @@ use nix::sys::signal::SigSet;
 use crate::backend::bwrap::proxy_port;
 use crate::backend::{Engine, Invocation, NetSetup};
 use crate::policy::SandboxMode;
+use crate::proxy::catch::{Book, Catch};
 use crate::proxy::{ProxyConfig, ProxySet};
 use crate::report::access::AccessLog;
 use crate::report::event::{Event, Handle, State};
@@ -124,9 +126,12 @@ impl Launch<'_> {
             }
         }
         let stood = Cell::new(false);
+        let book =
+            (net == NetSetup::PreStage && !plan.network.catch.is_empty()).then(Book::default);
+        let own_book = book.clone().unwrap_or_default();
         let config = SessionConfig {
             net,
-            catch: caught_ports(&plan.network.transparent_ports, &listen),
+            catch: catch::setup(&plan.network.catch, &listen),
             listen,
             early: self.early.take(),
             keep_fds: self.keep_fds.to_vec(),
@@ -134,10 +139,13 @@ impl Launch<'_> {
                 Chosen::Builtin(_) | Chosen::Bwrap(_) => plan.state_dirs.clone(),
                 Chosen::Seatbelt | Chosen::None(_) => Vec::new(),
             },
-            broker: self.broker(chosen),
+            broker: self.broker(chosen, book),
             on_listeners: Box::new(|doors| {
                 let sink: Arc<dyn Sink> = self.report.clone();
-                Ok(Box::new(ProxySet::start(self.proxies(doors)?, sink)?))
+                Ok(Box::new(ProxySet::start(
+                    self.proxies(doors, own_book)?,
+                    sink,
+                )?))
             }),
             witness: Some(Arc::new(Reads::new(plan, self.report))),
             on_ready: Box::new(|e| {
@@ -152,7 +160,7 @@ impl Launch<'_> {
     }
 
     /// What the plan asks of the creation broker.
-    fn broker(&self, chosen: &Chosen) -> Option<BrokerSetup> {
+    fn broker(&self, chosen: &Chosen, names: Option<Book>) -> Option<BrokerSetup> {
         let plan = match chosen {
             Chosen::Builtin(_) | Chosen::Bwrap(_) => Arc::clone(self.ready.plan.broker.as_ref()?),
             Chosen::Seatbelt | Chosen::None(_) => return None,
@@ -161,6 +169,7 @@ impl Launch<'_> {
             plan,
             sink: Arc::new(
                 Writes::new(&self.ready.plan, &self.ready.host.home_real, self.report)
+                    .with_names(names)
                     .logging(self.access.clone())
                     .learning(self.learned.clone()),
             ),
@@ -188,16 +197,22 @@ impl Launch<'_> {
         out
     }
 
-    fn proxies(&self, doors: Doors) -> io::Result<ProxyConfig> {
+    fn proxies(&self, doors: Doors, book: Book) -> io::Result<ProxyConfig> {
         let network = &self.ready.plan.network;
         let (listeners, forwards) = sort(doors.listeners, &network.forwarded_ports)?;
+        let listen = ports(&network.forwarded_ports);
+        let catch = doors.catch.map(|sockets| Catch {
+            by_address: catch::by_address(&network.catch.ports, &listen),
+            book,
+            ..sockets
+        });
         Ok(ProxyConfig {
             egress: network.egress.clone(),
             upstream: network.upstream.clone(),
             user_ports: network.user_ports.clone(),
             listeners,
             forwards,
-            catch: doors.catch,
+            catch,
             token: None,
             hint_file: network.hint_file.clone(),
             identify: Some(doors.identify),
@@ -260,13 +275,6 @@ fn ports(forwarded: &[u16]) -> Vec<u16> {
     std::iter::once(proxy_port(forwarded))
         .chain(forwarded.iter().copied())
         .collect()
-}
-
-/// Ports on which connections without a proxy are caught: not those that something of the host is behind already.
-fn caught_ports(transparent: &[u16], listen: &[u16]) -> Vec<u16> {
-    let mut ports = transparent.to_vec();
-    ports.retain(|port| !listen.contains(port));
-    ports
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ fn beside(
     let config = SessionConfig {
         net: NetSetup::Host,
         listen: Vec::new(),
-        catch: Vec::new(),
+        catch: None,
         early: None,
         keep_fds: args.keep_fd.clone(),
         state_dirs: Vec::new(),

@@ -17,6 +17,7 @@ use crate::plan::{self, Plan, place};
 use crate::policy::path::{ListKind, PathEntry};
 use crate::policy::pattern::PathPattern;
 use crate::policy::{Layer, Origin};
+use crate::proxy::catch::Book;
 use crate::report::access::{Access, AccessLog, Decision, Front};
 use crate::report::{Reporter, Sink as _, Verbosity, Violation};
 
@@ -34,6 +35,8 @@ pub(super) struct Writes {
     report: Arc<Reporter>,
     noise: OnceLock<Vec<PathPattern>>,
     questions: Questions,
+    /// Of caught connections, where they are.
+    names: Option<Book>,
     access: Option<Arc<AccessLog>>,
     learned: Option<Arc<Learned>>,
 }
@@ -46,6 +49,7 @@ impl Writes {
             report: Arc::clone(report),
             noise: OnceLock::new(),
             questions: Questions::default(),
+            names: None,
             access: None,
             learned: None,
         }
@@ -68,6 +72,11 @@ impl Writes {
         if let Some(told) = told {
             self.report.warn(&told);
         }
+    }
+
+    /// Connections without a proxy are caught, and the addresses of names are in this book.
+    pub(super) fn with_names(self, names: Option<Book>) -> Self {
+        Self { names, ..self }
     }
 
     fn violation(&self, denial: Denial) -> Violation {
@@ -260,7 +269,8 @@ impl Sink for Writes {
     }
 
     fn unreached(&self, unreached: Unreached) {
-        let violation = connects::violation(&self.plan.network.egress, &unreached);
+        let names = self.names.as_ref();
+        let violation = connects::violation(&self.plan.network, names, &unreached);
         if unreached.asks {
             self.questions.tell(&self.report, violation);
         } else {

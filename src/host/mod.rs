@@ -38,6 +38,8 @@ pub struct HostFacts {
     pub cwd: PathBuf,
     /// Canonical form of `cwd`.
     pub cwd_real: PathBuf,
+    /// This machine's own name (`uname -n`); it keeps it inside.
+    pub hostname: String,
     /// The caller's environment.
     pub env: Vec<(OsString, OsString)>,
     /// This executable.
@@ -114,6 +116,10 @@ impl HostFacts {
             home_real,
             cwd,
             cwd_real,
+            hostname: nix::unistd::gethostname()
+                .ok()
+                .and_then(|name| name.into_string().ok())
+                .unwrap_or_default(),
             exe: std::env::current_exe().map_err(HostError::Exe)?,
             wsl2: Platform::detect() == Platform::Wsl2,
             nested: fs.kind(Path::new(NEST_MARK)).is_some(),

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::context::Ctx;
 use super::paths::Walk;
-use super::resolve::transparent_ports;
 use super::tree::{Node, Shown, Tree};
 use crate::host::fs_view::Kind;
+use crate::policy::egress::Catchment;
 use crate::policy::environment::{CA_DIR_VARS, CA_FILE_VARS};
 
 /// Where distributions keep their CA bundle (go's crypto/x509 root_linux.go, plus SUSE's and NixOS's directories).
@@ -88,17 +88,24 @@ pub(super) fn user_database(ctx: Ctx<'_>, tree: &mut Tree) {
     }
 }
 
-/// Points the resolver at the sandbox' own name server, where connections without a proxy are caught.
+/// Points the resolver at the sandbox' own name server, where connections without a proxy are caught, and lets nothing else answer.
 ///
 /// Where the host has no such file, the C library asks 127.0.0.1 anyway (resolv.conf(5)).
 pub(super) fn resolver(ctx: Ctx<'_>, tree: &mut Tree) {
-    if transparent_ports(ctx.policy).is_empty() {
+    if Catchment::of(&ctx.policy.net).is_empty() {
         return;
     }
-    let hosts = ctx.fs.read(Path::new("/etc/hosts"));
+    let read = |file: &str| ctx.fs.read(Path::new(file));
     let files = [
         ("/etc/resolv.conf", Some(RESOLV_CONF.to_vec())),
-        ("/etc/hosts", hosts.map(|text| loopback_lines(&text))),
+        (
+            "/etc/hosts",
+            read("/etc/hosts").map(|text| own_hosts(&text, &ctx.host.hostname)),
+        ),
+        (
+            "/etc/nsswitch.conf",
+            read("/etc/nsswitch.conf").map(|text| own_switch(&text)),
+        ),
     ];
     for (file, content) in files {
         let file = ctx.walk(Path::new(file));
@@ -115,21 +122,50 @@ pub(super) fn resolver(ctx: Ctx<'_>, tree: &mut Tree) {
     }
 }
 
-/// The lines of a hosts(5) file about loopback addresses. The addresses of the others lead nowhere inside; their names are asked of the
-/// name server, and ccbox finds them in the host's own file.
-fn loopback_lines(hosts: &[u8]) -> Vec<u8> {
-    hosts
-        .split_inclusive(|b| *b == b'\n')
-        .filter(|line| {
-            std::str::from_utf8(line)
-                .ok()
-                .and_then(|line| line.split_whitespace().next())
-                .and_then(|first| first.parse::<IpAddr>().ok())
-                .is_some_and(|ip| ip.is_loopback())
-        })
-        .flatten()
-        .copied()
-        .collect()
+/// A hosts(5) file with the lines about loopback addresses, and this machine's own name as one of them. The addresses of all others
+/// lead nowhere inside; their names are asked of the name server, and ccbox finds them in the host's own file.
+fn own_hosts(hosts: &[u8], own: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut named = own.is_empty();
+    for line in hosts.split(|b| *b == b'\n') {
+        let Ok(text) = std::str::from_utf8(line) else {
+            continue;
+        };
+        let mut words = text.split('#').next().unwrap_or("").split_whitespace();
+        let Some(ip) = words.next().and_then(|w| w.parse::<IpAddr>().ok()) else {
+            continue;
+        };
+        let listed: Vec<&str> = words.collect();
+        let own_line = listed.iter().any(|n| n.eq_ignore_ascii_case(own));
+        if ip.is_loopback() {
+            out.extend_from_slice(line);
+        } else if own_line && !named {
+            out.extend_from_slice(format!("127.0.0.1 {}", listed.join(" ")).as_bytes());
+        } else {
+            continue;
+        }
+        out.push(b'\n');
+        named |= own_line;
+    }
+    if !named && !own.contains(|c: char| c.is_whitespace() || c.is_control() || c == '#') {
+        out.extend_from_slice(format!("127.0.0.1 {own}\n").as_bytes());
+    }
+    out
+}
+
+/// nsswitch.conf(5) with host names from the hosts file and the name server only: the services of other modules are the host's, and
+/// some stop the search where they cannot be asked.
+fn own_switch(switch: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for line in switch.split_inclusive(|b| *b == b'\n') {
+        let database = line.trim_ascii_start().split(|b| *b == b':').next();
+        if database.is_some_and(|d| d.trim_ascii_end() == b"hosts") {
+            out.extend_from_slice(b"hosts: files dns\n");
+        } else {
+            out.extend_from_slice(line);
+        }
+    }
+    out
 }
 
 /// passwd(5), group(5): the third field is the id in both.
@@ -147,8 +183,36 @@ mod tests {
     #[test]
     fn only_loopback_stays_in_hosts() {
         let hosts = b"# c\n127.0.0.1 localhost\n203.0.113.10 a.test\n  ::1\tip6-localhost\n\xff\n127.0.1.1 me";
-        let kept = b"127.0.0.1 localhost\n  ::1\tip6-localhost\n127.0.1.1 me";
-        assert_eq!(loopback_lines(hosts), kept);
+        let kept = b"127.0.0.1 localhost\n  ::1\tip6-localhost\n127.0.1.1 me\n";
+        assert_eq!(own_hosts(hosts, ""), kept);
+        assert_eq!(own_hosts(hosts, "ME"), kept);
+    }
+
+    #[test]
+    fn this_machines_name_is_its_own_loopback() {
+        for (hosts, expected) in [
+            (
+                "10.0.0.5 box.example.com box # me\n10.0.0.6 other\n",
+                "127.0.0.1 box.example.com box\n",
+            ),
+            ("::1 localhost", "::1 localhost\n127.0.0.1 box\n"),
+            ("127.0.0.1 box\n10.0.0.5 box\n", "127.0.0.1 box\n"),
+            ("", "127.0.0.1 box\n"),
+        ] {
+            assert_eq!(
+                own_hosts(hosts.as_bytes(), "box"),
+                expected.as_bytes(),
+                "{hosts}"
+            );
+        }
+        assert_eq!(own_hosts(b"", "a b"), b"");
+    }
+
+    #[test]
+    fn hosts_come_from_the_file_and_the_name_server() {
+        let switch = "# hosts: x\npasswd: files sss\n hosts :  files mdns4_minimal [NOTFOUND=return] resolve\nshosts: y";
+        let own = "# hosts: x\npasswd: files sss\nhosts: files dns\nshosts: y";
+        assert_eq!(own_switch(switch.as_bytes()), own.as_bytes());
     }
 
     #[test]

@@ -93,8 +93,8 @@ pub(crate) fn dispatch() -> Policy {
             denied: Vec::new(),
             all_proxy: AllProxy::Http,
             allow_local_binding: false,
+            transparent_ports: None,
             user_proxies: UserProxies::default(),
-            transparent_ports: Vec::new(),
             unix_sockets: Vec::new(),
             all_unix_sockets: None,
             access_log: None,
@@ -149,6 +149,7 @@ pub(crate) fn facts() -> HostFacts {
         home_real: PathBuf::from("/home/me"),
         cwd: PathBuf::from("/home/me/proj"),
         cwd_real: PathBuf::from("/home/me/proj"),
+        hostname: "box".into(),
         env: vars(&[
             ("PATH", "/usr/bin:/bin"),
             ("HOME", "/home/me"),

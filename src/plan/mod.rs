@@ -54,7 +54,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::broker::plan::BrokerPlan;
-use crate::policy::egress::EgressPolicy;
+use crate::policy::egress::{Catchment, EgressPolicy};
 use crate::policy::upstream::Chain;
 use crate::policy::{Mode, NetworkMode, Origin, UserProxies, View};
 
@@ -233,14 +233,14 @@ pub struct NetworkPlan {
     pub egress: EgressPolicy,
     /// Loopback host ports forwarded into the namespace (semantics 42).
     pub forwarded_ports: Vec<u16>,
+    /// Which connections without a proxy are caught.
+    pub catch: Catchment,
     /// The ports among them behind which a proxy of the caller is, with rules of its own.
     pub user_ports: Vec<u16>,
     /// The caller's proxies in place of ours.
     pub user_proxies: UserProxies,
     /// Which connections go through a proxy of the caller's network.
     pub upstream: Chain,
-    /// Ports on which connections without a proxy are caught; empty is off.
-    pub transparent_ports: Vec<u16>,
     /// Where the hint of a refusal points.
     pub hint_file: Option<PathBuf>,
     /// Where each connection is written down; link-free.

@@ -23,7 +23,7 @@ use super::{
 use crate::broker::plan::BrokerPlan;
 use crate::host::fs_view::Kind;
 use crate::host::{FsView, HostFacts};
-use crate::policy::egress::EgressPolicy;
+use crate::policy::egress::{Catchment, EgressPolicy};
 use crate::policy::environment::{self, Scrubbed};
 use crate::policy::upstream::Chain;
 use crate::policy::{NetworkMode, Policy};
@@ -119,21 +119,13 @@ pub(super) fn network(policy: &Policy) -> Result<NetworkPlan, PlanError> {
         mode: policy.net.mode,
         egress,
         forwarded_ports,
+        catch: Catchment::of(&policy.net),
         user_ports,
         user_proxies,
         upstream: Chain::default(),
-        transparent_ports: transparent_ports(policy).to_vec(),
         hint_file: policy.net.hint_file.clone(),
         access_log: None,
     })
-}
-
-/// An open network is not the sandbox' own: nothing is caught there.
-pub(super) fn transparent_ports(policy: &Policy) -> &[u16] {
-    match policy.net.mode {
-        NetworkMode::Open => &[],
-        NetworkMode::Filtered | NetworkMode::Off => &policy.net.transparent_ports,
-    }
 }
 
 /// The file part of a plan.

@@ -13,8 +13,10 @@ use super::host_rule::{HostRule, is_localhost};
 use super::{Layer, NetworkMode, NetworkPolicy, Origin, Ruled};
 
 mod builtin;
+mod caught;
 mod denial;
 
+pub use caught::Catchment;
 pub use denial::{Denial, DenyReason, Hint};
 
 use denial::{List, rule_words};

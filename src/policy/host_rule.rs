@@ -225,6 +225,12 @@ impl HostRule {
         self.pattern == HostPattern::Any
     }
 
+    /// Names one host, not any number of them.
+    #[must_use]
+    pub fn names_one(&self) -> bool {
+        matches!(self.pattern, HostPattern::Exact(_))
+    }
+
     /// The address, where the rule names one.
     #[must_use]
     pub fn literal(&self) -> Option<IpAddr> {

@@ -283,10 +283,10 @@ pub struct NetworkPolicy {
     pub all_proxy: AllProxy,
     /// `allow_local_binding` (macOS only).
     pub allow_local_binding: bool,
+    /// Ports on which connections without a proxy are caught; an empty list is off, none is those of [`egress::Catchment`].
+    pub transparent_ports: Option<Vec<u16>>,
     /// The caller's proxies in place of ours.
     pub user_proxies: UserProxies,
-    /// Ports on which connections without a proxy are caught; empty is off.
-    pub transparent_ports: Vec<u16>,
     /// Unix sockets of others that may be connected to: sockets, and directories of them. Exact entries only.
     pub unix_sockets: Vec<Ruled<PathEntry>>,
     /// Where each connection is written down.
@@ -402,8 +402,8 @@ impl Policy {
                 denied: Vec::new(),
                 all_proxy: AllProxy::Http,
                 allow_local_binding: false,
+                transparent_ports: None,
                 user_proxies: UserProxies::default(),
-                transparent_ports: Vec::new(),
                 unix_sockets: Vec::new(),
                 all_unix_sockets: None,
                 access_log: None,

@@ -3,7 +3,7 @@
 //! Nothing of a question goes any further than here: what is asked of the outside is asked by ccbox, for names that the policy
 //! allows.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use crate::policy::host::Host;
 
@@ -13,6 +13,8 @@ pub const MAX_MESSAGE: usize = 512;
 const TIME_TO_LIVE: u32 = 60;
 const HEADER: usize = 12;
 const TYPE_A: u16 = 1;
+/// RFC 3596.
+const TYPE_AAAA: u16 = 28;
 const CLASS_IN: u16 = 1;
 
 /// A question that can be answered.
@@ -25,8 +27,19 @@ pub struct Question {
     raw: Vec<u8>,
     /// What is asked about; `None` is a name that no host can have (`_sip._tcp`, bytes that are no text).
     pub host: Option<Host>,
-    /// Asks for IPv4 addresses.
-    pub wants_ipv4: bool,
+    /// What is asked for.
+    pub wants: Wants,
+}
+
+/// What a question asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wants {
+    /// IPv4 addresses.
+    V4,
+    /// IPv6 addresses.
+    V6,
+    /// Something else.
+    Other,
 }
 
 /// What came.
@@ -44,7 +57,7 @@ pub enum Message {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The name has this address.
-    Address(Ipv4Addr),
+    Address(IpAddr),
     /// The name exists, but not with what was asked for.
     Nothing,
     /// There is no such name.
@@ -88,7 +101,11 @@ pub fn parse(message: &[u8]) -> Message {
         flags,
         raw: raw.to_vec(),
         host: name.and_then(|n| Host::parse(&n).ok()),
-        wants_ipv4: u16::from_be_bytes([t0, t1]) == TYPE_A,
+        wants: match u16::from_be_bytes([t0, t1]) {
+            TYPE_A => Wants::V4,
+            TYPE_AAAA => Wants::V6,
+            _ => Wants::Other,
+        },
     })
 }
 
@@ -105,13 +122,17 @@ impl Question {
         let mut message = header(self.id, self.flags, code, 1, count).to_vec();
         message.extend(&self.raw);
         if let Answer::Address(address) = answer {
+            let (kind, octets) = match address {
+                IpAddr::V4(v4) => (TYPE_A, v4.octets().to_vec()),
+                IpAddr::V6(v6) => (TYPE_AAAA, v6.octets().to_vec()),
+            };
             // A pointer to the name in the question (RFC 1035 §4.1.4).
             message.extend([0xc0, 12]);
-            message.extend(TYPE_A.to_be_bytes());
+            message.extend(kind.to_be_bytes());
             message.extend(CLASS_IN.to_be_bytes());
             message.extend(TIME_TO_LIVE.to_be_bytes());
-            message.extend([0, 4]);
-            message.extend(address.octets());
+            message.extend([0, u8::try_from(octets.len()).unwrap_or(0)]);
+            message.extend(octets);
         }
         message
     }
@@ -185,8 +206,9 @@ pub(super) mod tests {
     fn questions() {
         let asked = question(&query("Allowed.TEST", 1));
         assert_eq!(asked.host, Some(Host::Name("allowed.test".into())));
-        assert!(asked.wants_ipv4);
-        assert!(!question(&query("allowed.test", 28)).wants_ipv4);
+        assert_eq!(asked.wants, Wants::V4);
+        assert_eq!(question(&query("allowed.test", 28)).wants, Wants::V6);
+        assert_eq!(question(&query("allowed.test", 65)).wants, Wants::Other);
         // EDNS and whatever else follows is of no interest.
         let mut long = query("a.test", 1);
         long[11] = 1;
@@ -250,12 +272,16 @@ pub(super) mod tests {
     #[test]
     fn answers() {
         let asked = question(&query("allowed.test", 1));
-        let got = asked.answer(Answer::Address(Ipv4Addr::new(198, 18, 0, 1)));
+        let got = asked.answer(Answer::Address([198, 18, 0, 1].into()));
         let mut expected = query("allowed.test", 1);
         expected[2..4].copy_from_slice(&[0x85, 0x80]);
         expected[7] = 1;
         expected.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 198, 18, 0, 1]);
         assert_eq!(got, expected);
+        let six = question(&query("allowed.test", 28))
+            .answer(Answer::Address("fd00::1".parse().unwrap()));
+        assert_eq!(six[30..42], [0xc0, 12, 0, 28, 0, 1, 0, 0, 0, 60, 0, 16]);
+        assert_eq!((six.len(), six[57]), (58, 1));
         for (answer, code) in [
             (Answer::Nothing, 0),
             (Answer::NoName, 3),
@@ -277,7 +303,7 @@ pub(super) mod tests {
             let answer = match parse(&bytes) {
                 Message::Ignored => return Ok(()),
                 Message::Refused(answer) => answer,
-                Message::Question(q) => q.answer(Answer::Address(Ipv4Addr::LOCALHOST)),
+                Message::Question(q) => q.answer(Answer::Address("fd00::1".parse().unwrap())),
             };
             prop_assert!(answer.len() <= MAX_MESSAGE);
             prop_assert_eq!(&answer[..2], &bytes[..2]);
@@ -288,7 +314,8 @@ pub(super) mod tests {
         fn names_are_read_back(labels in prop::collection::vec("[a-z][a-z0-9-]{0,20}[a-z]", 1..6), kind: u16) {
             let name = labels.join(".");
             let asked = question(&query(&name, kind));
-            prop_assert_eq!(asked.wants_ipv4, kind == 1);
+            prop_assert_eq!(asked.wants == Wants::V4, kind == 1);
+            prop_assert_eq!(asked.wants == Wants::V6, kind == 28);
             if let Some(host) = asked.host {
                 prop_assert_eq!(host.to_string(), name);
             }

@@ -1,6 +1,7 @@
 //! Fuzz bodies of what clients of the proxies say; see [`crate::fuzz`].
 
 use std::convert::Infallible;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -10,6 +11,8 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
 
+use super::client_hello::{self, HANDSHAKE_RECORD, Hello};
+use super::dns::{self, Answer, Message};
 use super::framing::{Heads, Tapped};
 use super::socks_wire::{self as wire, Destination, Parsed, WireError};
 use super::{head, http, refusal};
@@ -163,4 +166,93 @@ fn two_lengths(data: &[u8]) -> bool {
         .collect();
     let has = |name: &str| fields.iter().any(|f| f == name);
     has("content-length") && has("transfer-encoding")
+}
+
+/// A verdict stands however many bytes follow it, and a name is the same however its message is cut into records.
+pub(crate) fn client_hello(data: &[u8]) {
+    let data = data.get(..data.len().min(MOST)).unwrap_or_default();
+    let whole = client_hello::parse(data);
+    let step = (data.len() / 48).max(1);
+    for end in (0..data.len()).step_by(step) {
+        let early = client_hello::parse(data.get(..end).unwrap_or_default());
+        assert!(early == Hello::Partial || early == whole, "{end} bytes");
+    }
+    if let Hello::Tls(name) = &whole {
+        assert!(name.as_ref().is_none_or(|name| name.len() < data.len()));
+        let message = payload(data);
+        for size in [1, 7, 16_384] {
+            assert_eq!(client_hello::parse(&records(&message, size)), whole);
+        }
+    }
+}
+
+/// What the records carry, the last of them as far as it has come.
+fn payload(mut data: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    while let Some((&[_, _, _, a, b], rest)) = data.split_first_chunk() {
+        let length = usize::from(u16::from_be_bytes([a, b])).min(rest.len());
+        let (fragment, rest) = rest.split_at(length);
+        out.extend(fragment);
+        data = rest;
+    }
+    out
+}
+
+fn records(message: &[u8], size: usize) -> Vec<u8> {
+    message
+        .chunks(size)
+        .flat_map(|part| {
+            let length = u16::try_from(part.len()).unwrap_or(u16::MAX).to_be_bytes();
+            [&[HANDSHAKE_RECORD, 3, 1][..], &length, part].concat()
+        })
+        .collect()
+}
+
+/// What goes back is an answer to this message, which nobody answers again; a name is the labels' and no other.
+pub(crate) fn dns(data: &[u8]) {
+    let question = match dns::parse(data) {
+        Message::Ignored => return,
+        Message::Refused(answer) => return sent_back(data, &answer),
+        Message::Question(question) => question,
+    };
+    for answer in [
+        Answer::Address(Ipv6Addr::LOCALHOST.into()),
+        Answer::Nothing,
+        Answer::NoName,
+        Answer::Failure,
+    ] {
+        let answer = question.answer(answer);
+        sent_back(data, &answer);
+        // The question comes back as it was: name, type and class.
+        assert!(answer.len() >= 12 + 5);
+        let asked = |message: &[u8]| message.get(12..12 + 5).map(<[u8]>::to_vec);
+        assert_eq!(asked(&answer), asked(data));
+    }
+    let labels = labels(data.get(12..).unwrap_or_default());
+    let plain = |label: &&[u8]| label.iter().all(|b| b.is_ascii_graphic() && *b != b'.');
+    match &question.host {
+        Some(host) => {
+            assert!(labels.iter().all(plain), "{host}");
+            assert_eq!(Host::parse(&labels.join(&b'.')).as_ref(), Ok(host));
+        }
+        None => assert!(!labels.iter().all(plain) || Host::parse(&labels.join(&b'.')).is_err()),
+    }
+}
+
+fn sent_back(question: &[u8], answer: &[u8]) {
+    assert!(answer.len() <= dns::MAX_MESSAGE);
+    assert_eq!(answer.get(..2), question.get(..2));
+    assert_eq!(dns::parse(answer), Message::Ignored);
+}
+
+fn labels(mut name: &[u8]) -> Vec<&[u8]> {
+    let mut out = Vec::new();
+    while let Some((length, rest)) = name.split_first()
+        && *length > 0
+        && let Some((label, rest)) = rest.split_at_checked((*length).into())
+    {
+        out.push(label);
+        name = rest;
+    }
+    out
 }

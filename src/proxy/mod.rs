@@ -17,6 +17,8 @@ mod head;
 mod http;
 mod limits;
 mod link;
+mod name_server;
+mod names;
 mod refusal;
 mod server;
 mod socks;
@@ -46,9 +48,10 @@ use crate::policy::upstream::Chain;
 use crate::report::Sink;
 use crate::report::access::{AccessLog, Front};
 use access::{Accesses, FRONT};
-use catch::{Catch, Names};
+use catch::Catch;
 use dial::{Dialer, Resolve, SystemResolver};
 use limits::Limits;
+use names::Names;
 use server::{Purpose, Shared};
 use token::Token;
 
@@ -99,6 +102,9 @@ pub struct Process {
 pub trait Identify: Send + Sync + std::fmt::Debug {
     /// The process whose end of a connection is `peer`. Asked only when something was refused; may read procfs.
     fn process(&self, peer: SocketAddr) -> Option<Process>;
+
+    /// The same for the socket that a datagram came from.
+    fn asker(&self, peer: SocketAddr) -> Option<Process>;
 }
 
 /// The proxies of one run: one thread, one current_thread runtime. Dropping stops accepting, drains 250 ms, joins.
@@ -143,15 +149,10 @@ impl ProxySet {
             .map(TcpListener::local_addr)
             .collect::<io::Result<Vec<SocketAddr>>>()?;
         let (names, dns, caught) = match config.catch {
-            Some(catch) => {
-                let ports = catch
-                    .ports
-                    .iter()
-                    .map(|l| Ok(l.local_addr()?.port()))
-                    .collect::<io::Result<Vec<_>>>()?;
+            Some(mut catch) => {
+                let names = Names::new(&mut catch)?;
                 let mut caught = vec![(catch.dns_tcp, Purpose::Names)];
-                caught.extend(catch.ports.into_iter().map(|l| (l, Purpose::Caught)));
-                let names = Names::new(catch.first, ports);
+                caught.extend(catch.listeners.into_iter().map(|l| (l, Purpose::Caught)));
                 (Some(names), Some(catch.dns), caught)
             }
             None => (None, None, Vec::new()),
@@ -210,7 +211,7 @@ impl ProxySet {
                         accepting.spawn(server::accept(listener, purpose, Arc::clone(&shared)));
                     }
                     if let Some(socket) = dns {
-                        let server = catch::name_server(socket, Arc::clone(&shared));
+                        let server = name_server::serve(socket, Arc::clone(&shared));
                         accepting.spawn(FRONT.scope(Front::Dns, server));
                     }
                     // An error is a dropped sender, which means the same.

@@ -13,15 +13,17 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use super::access::{Accesses, Counts, Entry, FRONT};
-use super::catch::{self, Names};
+use super::catch;
 use super::dial::Dialer;
 use super::limits::{Limits, SEATS, TURNED_AWAY};
 use super::link::Reached;
+use super::name_server;
+use super::names::Names;
 use super::refusal::{self, Refusal};
 use super::token::Token;
 use super::tunnel::{self, Early, Stopped};
 use super::vet::{self, Expected};
-use super::{Identify, forward, http, socks};
+use super::{Identify, Process, forward, http, socks};
 use crate::policy::egress::Denial;
 use crate::policy::host::{Authority, Host};
 use crate::report::Sink;
@@ -103,11 +105,25 @@ impl Shared {
 
     /// The violation line of a refused destination, with the process that asked where it can be told.
     pub(super) fn refused(&self, peer: Option<SocketAddr>, target: String, denial: &Denial) {
+        // A socket of IPv6 that takes IPv4 gives the other end in its own form.
+        let peer = peer.map(|p| SocketAddr::new(p.ip().to_canonical(), p.port()));
+        self.tell(target, denial, |identify| identify.process(peer?));
+    }
+
+    /// As [`Self::refused`], of a name that was asked for over UDP from `peer`.
+    pub(super) fn refused_name(&self, peer: SocketAddr, name: String, denial: &Denial) {
+        self.tell(name, denial, |identify| identify.asker(peer));
+    }
+
+    fn tell(
+        &self,
+        target: String,
+        denial: &Denial,
+        process: impl FnOnce(&dyn Identify) -> Option<Process>,
+    ) {
         let may_ask = self.identified.fetch_add(1, Ordering::Relaxed) < QUESTIONS;
-        let process = peer
-            .filter(|_| may_ask)
-            .zip(self.identify.as_ref())
-            .and_then(|(peer, identify)| identify.process(peer));
+        let identify = self.identify.as_deref().filter(|_| may_ask);
+        let process = identify.and_then(process);
         if let Some(access) = &self.access {
             access.refused(&target, denial, process.as_ref());
         }
@@ -272,10 +288,14 @@ fn admit(stream: TcpStream, purpose: Purpose, shared: &Arc<Shared>) {
                 Purpose::Proxy => greet(stream, shared, seat).await,
                 Purpose::Forward(port) => forward::serve(stream, port, &shared, &seat).await,
                 Purpose::Caught => catch::serve(stream, shared, seat).await,
-                Purpose::Names => catch::name_server_tcp(stream, &shared, &seat).await,
+                Purpose::Names => name_server::serve_tcp(stream, &shared, &seat).await,
             }
         }));
         return;
+    }
+    if let Purpose::Caught = purpose {
+        // Nothing can be said to it, but a reset is more than an empty answer.
+        let _ = stream.set_zero_linger();
     }
     if !shared.crowded.swap(true, Ordering::Relaxed) {
         shared.sink.warn(&format!(

@@ -98,8 +98,8 @@ pub(super) fn network(allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
             .collect(),
         all_proxy: AllProxy::Http,
         allow_local_binding: false,
+        transparent_ports: None,
         user_proxies: UserProxies::default(),
-        transparent_ports: Vec::new(),
         unix_sockets: Vec::new(),
         all_unix_sockets: None,
         access_log: None,
@@ -200,6 +200,10 @@ impl Fixture {
                 format!("{}: {} | {hint}", v.target, v.rule)
             })
             .collect()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.sink.warnings.lock().unwrap().clone()
     }
 
     fn asked(&self) -> Vec<String> {

@@ -1,5 +1,7 @@
-//! The check at the head of a tunnel: a TLS client inside it must ask for a name that the policy allows.
+//! The check at the head of a tunnel: a TLS client inside it must ask for the very name the tunnel was allowed for.
 //!
+//! Another allowed name would not do: a server that has several would take the tunnel for it, past what the rules say of ports.
+//! A tunnel to an address has no name to compare; only what the deny list names is refused there.
 //! Tunnels are recognised by their first byte, on every port; what does not begin like TLS (ssh, databases that ask for TLS
 //! later, plain text) passes. A server that speaks first is not kept waiting: the check holds back only the client's bytes.
 
@@ -36,7 +38,7 @@ pub(super) enum VetError {
     Denied(Box<Violated>),
 }
 
-/// A TLS name that the policy does not allow.
+/// A TLS name that does not belong there.
 #[derive(Debug)]
 pub(super) struct Violated {
     /// For the report.
@@ -53,10 +55,6 @@ impl From<io::Error> for VetError {
 impl Expected<'_> {
     /// Reads enough of the client's first bytes to judge them, and returns what was read.
     pub(super) async fn vet(&self, client: &TcpStream, early: Bytes) -> Result<Bytes, VetError> {
-        // The user named the address itself; there is no name to compare.
-        if matches!(self.to.host, Host::Ip(_)) {
-            return Ok(early);
-        }
         let mut read = BytesMut::from(early);
         // No limit before the first byte: the client may be waiting for the server.
         while read.is_empty() {
@@ -88,52 +86,66 @@ impl Expected<'_> {
     }
 
     fn judge(&self, verdict: Hello) -> Result<(), Violated> {
-        let refused = |rule: &str| {
+        let Host::Name(expected) = &self.to.host else {
+            return self.judge_at_address(verdict);
+        };
+        let refused = |target: &Authority, rule: String| {
             Err(Violated {
-                target: self.to.to_string(),
+                target: target.to_string(),
                 denial: Denial {
                     reason: DenyReason::NotAllowed,
-                    rule: rule.to_owned(),
+                    rule,
                     hint: None,
                 },
             })
         };
+        let malformed = |rule: &str| refused(self.to, rule.to_owned());
         let name = match verdict {
             Hello::Other | Hello::Partial => return Ok(()),
-            Hello::Malformed => return refused("malformed TLS client hello"),
+            Hello::Malformed => return malformed("malformed TLS client hello"),
             Hello::Tls(Some(name)) => name,
             // RFC 6066 §3 wants qualified names; several libraries send none for `localhost` and its like.
-            Hello::Tls(None) if is_unqualified(&self.to.host) => return Ok(()),
-            Hello::Tls(None) => return refused("TLS client hello without a server name"),
+            Hello::Tls(None) if !expected.contains('.') => return Ok(()),
+            Hello::Tls(None) => return malformed("TLS client hello without a server name"),
         };
         let Ok(host) = Host::parse(&name) else {
-            return refused("TLS client hello with a malformed server name");
+            return malformed("TLS client hello with a malformed server name");
         };
         if host == self.to.host {
             return Ok(());
         }
-        // Another name than the one asked for, but one the client might have asked for as well, does no harm.
-        let asked = Authority {
-            host,
-            port: self.to.port,
+        let asked = self.at_port(host);
+        // No entry of a spec opens this, so there is no hint.
+        let rule = format!("TLS name in a tunnel to {}, not its own", self.to);
+        refused(&asked, rule)
+    }
+
+    /// Whoever may reach an address may speak to it as it likes, but for names that are denied wherever they are.
+    fn judge_at_address(&self, verdict: Hello) -> Result<(), Violated> {
+        let Hello::Tls(Some(name)) = verdict else {
+            return Ok(());
         };
-        self.dialer
-            .decide(&asked)
-            .map(drop)
-            .map_err(|denial| Violated {
+        let Ok(host @ Host::Name(_)) = Host::parse(&name) else {
+            return Ok(());
+        };
+        let asked = self.at_port(host);
+        match self.dialer.decide(&asked) {
+            Err(denial) if denial.reason == DenyReason::Denied => Err(Violated {
                 target: asked.to_string(),
                 denial: Denial {
                     rule: format!("{} (TLS name in a tunnel to {})", denial.rule, self.to),
                     ..denial
                 },
-            })
+            }),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
-}
 
-fn is_unqualified(host: &Host) -> bool {
-    match host {
-        Host::Name(name) => !name.contains('.'),
-        Host::Ip(_) => true,
+    fn at_port(&self, host: Host) -> Authority {
+        Authority {
+            host,
+            port: self.to.port,
+        }
     }
 }
 

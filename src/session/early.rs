@@ -14,6 +14,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use nix::unistd::{Pid, getgid, getuid};
 use serde::{Deserialize, Serialize};
 
+use super::caught::CatchSetup;
 use super::prestage::{self, Becomes, PreStage};
 use super::wire::{SetupFailure, Step};
 use crate::backend::{NetSetup, PreMount};
@@ -36,7 +37,7 @@ pub struct Early {
 struct Orders<'a> {
     becomes: Cow<'a, Becomes>,
     listen: Cow<'a, [u16]>,
-    catch: Cow<'a, [u16]>,
+    catch: Option<Cow<'a, CatchSetup>>,
     premounts: Cow<'a, [PreMount]>,
     inherit: Vec<RawFd>,
     /// Numbers of the descriptors in the packet, from the second on.
@@ -79,7 +80,7 @@ impl Early {
         let orders = Orders {
             becomes: Cow::Borrowed(&stage.becomes),
             listen: Cow::Borrowed(&stage.listen),
-            catch: Cow::Borrowed(&stage.catch),
+            catch: stage.catch.as_deref().map(Cow::Borrowed),
             premounts: Cow::Borrowed(&stage.premounts),
             inherit: stage.inherit.clone(),
             numbers: passed.to_vec(),

@@ -1,5 +1,6 @@
 //! From an invocation to a running engine: memory files, descriptors, the fork.
 
+use std::borrow::Cow;
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -10,6 +11,7 @@ use nix::errno::Errno;
 use nix::unistd::{getgid, getuid};
 
 use super::SessionError;
+use super::caught::CatchSetup;
 use super::early::Early;
 use super::errors;
 use super::fds::Inherited;
@@ -29,7 +31,7 @@ use crate::sys::{fds, prctl};
 pub(super) struct Launch<'a> {
     pub(super) net: NetSetup,
     pub(super) listen: &'a [u16],
-    pub(super) catch: &'a [u16],
+    pub(super) catch: Option<&'a CatchSetup>,
     pub(super) inherited: &'a Inherited,
     pub(super) mask: SignalSet,
     pub(super) ignored: SignalSet,
@@ -135,7 +137,7 @@ fn engine(
         net: launch.net,
         namespaced: launch.net != NetSetup::Inner,
         listen: launch.listen.into(),
-        catch: launch.catch.into(),
+        catch: launch.catch.map(Cow::Borrowed),
         premounts: (&invocation.premounts).into(),
         inherit,
         ids: (getuid().as_raw(), getgid().as_raw()),

@@ -212,7 +212,7 @@ impl Watch<'_> {
         let mut on_listeners = Some(hooks.on_listeners);
         let mut ready = Some((hooks.on_ready, hooks.enforced));
         let (covered, witness) = (hooks.covered, hooks.witness);
-        let mut caught = Vec::new();
+        let mut caught = super::caught::Passed::default();
         let mut stands = false;
         loop {
             let timeout = self
@@ -260,21 +260,23 @@ impl Watch<'_> {
                     let top = self.child.as_raw();
                     self.covers = Some(Covers::new(device, list, top, witness));
                 }
-                if report == Report::Caught {
-                    caught = std::mem::take(&mut passed);
-                }
+                caught.take(&report, &mut passed);
                 if !passed.is_empty()
                     && let Some(serve) = on_listeners.take()
                 {
                     let doors = Doors {
                         listeners: passed.into_iter().map(TcpListener::from).collect(),
-                        catch: super::caught::adopt(std::mem::take(&mut caught)),
+                        catch: std::mem::take(&mut caught).adopt(),
                         identify: Arc::new(Peers::below(self.child.as_raw())),
                     };
                     self.served = Some(serve(doors).map_err(errors::proxies)?);
                 }
                 match report {
-                    Report::Covers | Report::Caught | Report::Listeners | Report::Continued => {}
+                    Report::Covers
+                    | Report::Caught { .. }
+                    | Report::Spare
+                    | Report::Listeners
+                    | Report::Continued => {}
                     Report::Failed(failure) => return Ok(End::Failed(failure)),
                     Report::Ready { landlock_abi } => {
                         if let Some((_, enforced)) = &mut ready {

@@ -29,6 +29,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use caller::{Signals, Terminal};
+pub use caught::CatchSetup;
 pub use early::Early;
 use launch::Launch;
 pub use live::GRACE;
@@ -126,8 +127,8 @@ pub struct SessionConfig<'a> {
     pub net: NetSetup,
     /// Loopback ports to listen on inside (each on 127.0.0.1 and ::1), in order; listeners arrive as v4, v6, v4, v6, …
     pub listen: Vec<u16>,
-    /// Ports on which connections without a proxy are caught, with [`NetSetup::PreStage`]; none of `listen`.
-    pub catch: Vec<u16>,
+    /// What is caught of connections without a proxy, with [`NetSetup::PreStage`].
+    pub catch: Option<CatchSetup>,
     /// Descriptors above 2 that the child keeps (`--keep-fd`; the job server, LISTEN_FDS and named pipes are found by `fds::inherited`).
     pub keep_fds: Vec<i32>,
     /// Directories to create 0700 before anything starts.
@@ -217,7 +218,7 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
     let launch = Launch {
         net: config.net,
         listen: &config.listen,
-        catch: &config.catch,
+        catch: config.catch.as_ref(),
         inherited: &inherited,
         mask: signals.mask,
         ignored: signals.ignored,

@@ -30,14 +30,37 @@ impl Peers {
 
     /// The inode of the socket, from the table of whichever of the processes is in the run's network namespace: all but those
     /// between ccbox and the engine where the engine makes the namespace.
-    fn inode(processes: &[i32], peer: SocketAddr) -> Option<String> {
-        let table = if peer.is_ipv4() { "tcp" } else { "tcp6" };
-        let table_of = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/net/{table}"));
-        processes
-            .iter()
-            .take(TABLES)
-            .filter_map(|pid| table_of(pid).ok())
-            .find_map(|text| inode_of(&text, peer))
+    fn inode(processes: &[i32], find: impl Fn(&str, &str) -> Option<String>) -> Option<String> {
+        // A socket of IPv6 that speaks IPv4 is in the table of IPv6.
+        let tables = ["", "6"];
+        processes.iter().take(TABLES).find_map(|pid| {
+            tables.iter().find_map(|six| {
+                let of = format!("/proc/{pid}/net/");
+                find(&of, six)
+            })
+        })
+    }
+
+    fn holder(processes: Vec<i32>, inode: &str) -> Option<Process> {
+        let wanted = PathBuf::from(format!("socket:[{inode}]"));
+        let mut left = DESCRIPTORS;
+        // A shell may hold what it gave its child: the youngest holder is the one that uses it.
+        for pid in processes.into_iter().rev() {
+            let Ok(fds) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+                continue;
+            };
+            for fd in fds.flatten() {
+                left = left.checked_sub(1)?;
+                if std::fs::read_link(fd.path()).is_ok_and(|l| l == wanted) {
+                    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+                    return Some(Process {
+                        pid,
+                        name: String::from_utf8_lossy(name.trim_ascii_end()).into_owned(),
+                    });
+                }
+            }
+        }
+        None
     }
 }
 
@@ -66,27 +89,42 @@ pub(super) fn below(top: i32) -> Vec<i32> {
 impl Identify for Peers {
     fn process(&self, peer: SocketAddr) -> Option<Process> {
         let processes = below(self.top);
-        let inode = Self::inode(&processes, peer)?;
-        let wanted = PathBuf::from(format!("socket:[{inode}]"));
-        let mut left = DESCRIPTORS;
-        // A shell may hold what it gave its child: the youngest holder is the one that uses it.
-        for pid in processes.into_iter().rev() {
-            let Ok(fds) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
-                continue;
-            };
-            for fd in fds.flatten() {
-                left = left.checked_sub(1)?;
-                if std::fs::read_link(fd.path()).is_ok_and(|l| l == wanted) {
-                    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
-                    return Some(Process {
-                        pid,
-                        name: String::from_utf8_lossy(name.trim_ascii_end()).into_owned(),
-                    });
-                }
-            }
-        }
-        None
+        let inode = Self::inode(&processes, |of, six| {
+            let text = std::fs::read_to_string(format!("{of}tcp{six}")).ok()?;
+            inode_of(&text, peer).or_else(|| inode_of(&text, mapped(peer)?))
+        })?;
+        Self::holder(processes, &inode)
     }
+
+    fn asker(&self, peer: SocketAddr) -> Option<Process> {
+        let processes = below(self.top);
+        let inode = Self::inode(&processes, |of, six| {
+            let text = std::fs::read_to_string(format!("{of}udp{six}")).ok()?;
+            inode_of_port(&text, peer.port())
+        })?;
+        Self::holder(processes, &inode)
+    }
+}
+
+/// An end of an IPv4 connection as a socket of IPv6 has it.
+fn mapped(peer: SocketAddr) -> Option<SocketAddr> {
+    match peer {
+        SocketAddr::V4(v4) => Some(SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port())),
+        SocketAddr::V6(_) => None,
+    }
+}
+
+/// The inode of the socket for datagrams that is bound to a port; connected or not, to an address or to all.
+fn inode_of_port(table: &str, port: u16) -> Option<String> {
+    let wanted = format!("{port:04X}");
+    table.lines().skip(1).find_map(|line| {
+        let mut words = line.split_whitespace();
+        let mine = words.nth(1)?;
+        let is = mine
+            .rsplit_once(':')
+            .is_some_and(|(_, port)| port == wanted);
+        is.then(|| words.nth(7).map(str::to_owned)).flatten()
+    })
 }
 
 /// The inode of the open socket whose local end is `peer`, from a table as the kernel prints it.
@@ -145,7 +183,11 @@ mod tests {
             let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
             assert_eq!(found.name, comm.trim_end());
             drop(client);
+            let udp = std::net::UdpSocket::bind(at).unwrap();
+            let asked = Peers::below(me).asker(udp.local_addr().unwrap());
+            assert_eq!(asked.map(|p| p.pid), Some(me));
             let gone = SocketAddr::from(([127, 0, 0, 1], 1));
+            assert_eq!(Peers::below(me).asker(gone), None);
             assert_eq!(Peers::below(me).process(gone), None);
         }
     }

@@ -20,7 +20,7 @@ use nix::errno::Errno;
 use nix::unistd::{getpid, getppid};
 use serde::{Deserialize, Serialize};
 
-use super::caught;
+use super::caught::{self, CatchSetup};
 use super::handover;
 use super::inner::{self, Scope};
 use super::keeper;
@@ -46,8 +46,8 @@ pub(super) struct PreStage<'a> {
     pub(super) namespaced: bool,
     /// Ports to listen on.
     pub(super) listen: Cow<'a, [u16]>,
-    /// Ports on which to catch connections without a proxy.
-    pub(super) catch: Cow<'a, [u16]>,
+    /// What to catch of connections without a proxy.
+    pub(super) catch: Option<Cow<'a, CatchSetup>>,
     /// Mounts to make.
     pub(super) premounts: Cow<'a, [PreMount]>,
     /// Descriptors the engine and the inner stage inherit.
@@ -156,10 +156,8 @@ impl PreStage<'_> {
         if self.net != NetSetup::PreStage {
             return Ok(());
         }
-        if !self.catch.is_empty() {
-            let sockets = caught::sockets(&self.catch)?;
-            wire::say_with(control, &Report::Caught, &sockets)
-                .map_err(|e| Step::Lifeline.failed(&e, ""))?;
+        if let Some(setup) = &self.catch {
+            caught::open(setup, control)?;
         }
         let listeners = inner::listeners(&self.listen)?;
         wire::say_with(control, &Report::Listeners, &listeners)

@@ -18,8 +18,13 @@ const MAX_OBJECT: usize = 4096;
 /// From inside to ccbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Report {
-    /// What catches connections without a proxy there: the name server's two sockets, then the listeners.
-    Caught,
+    /// What catches connections without a proxy there, in one or more packets: the name server's two sockets, then listeners.
+    Caught {
+        /// Connections over IPv6, too.
+        v6: bool,
+    },
+    /// Sockets for further such listeners.
+    Spare,
     /// The listeners of the child's network namespace, attached as descriptors.
     Listeners,
     /// The device of the covers' file system, attached as a descriptor; to be served from now on.

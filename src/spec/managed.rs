@@ -86,7 +86,9 @@ pub(super) fn apply(keys: Keys, policy: &mut Policy) {
         said,
     );
     set(&mut net.all_proxy, keys.net.all_proxy);
-    set(&mut net.transparent_ports, keys.net.transparent_ports);
+    if let Some(ports) = keys.net.transparent_ports {
+        net.transparent_ports = Some(ports.value);
+    }
     net.unix_sockets.extend(keys.net.unix_sockets);
     if let Some(log) = keys.net.access_log {
         net.access_log = log.value.map(|value| Ruled {

@@ -143,7 +143,9 @@ fn apply(keys: Keys, to: &mut Policy, said: &mut Said, macos: bool) {
     }
     set(&mut net.baseline, keys.net.baseline);
     set(&mut net.all_proxy, keys.net.all_proxy);
-    set(&mut net.transparent_ports, keys.net.transparent_ports);
+    if let Some(ports) = keys.net.transparent_ports {
+        net.transparent_ports = Some(ports.value);
+    }
     net.unix_sockets.extend(keys.net.unix_sockets);
     if let Some(log) = keys.net.access_log {
         net.access_log = log.value.map(|value| Ruled {

@@ -8,12 +8,8 @@ use super::later::check_port;
 use super::reader::Table;
 
 const KEY: &str = "transparent_ports";
-/// Above, a command binds ports of its own, and what catches would take them from it.
-const FIRST_FREE: u16 = 1024;
-/// The sandbox' own name server.
-const DNS: u16 = 53;
 /// Their sockets travel in one packet.
-const MAX_PORTS: usize = 200;
+const MAX_PORTS: usize = 100;
 
 /// `http_proxy_port` and `socks_proxy_port`.
 pub(super) fn proxy(net: &Table<'_>, key: &'static str) -> Result<Scalar<u16>, SpecError> {
@@ -43,15 +39,6 @@ pub(super) fn transparent(net: &Table<'_>) -> Result<Scalar<Vec<u16>>, SpecError
             u64::from_str_radix(&number.as_str().replace('_', ""), number.radix()).unwrap_or(0);
         check_port(net.reader, KEY, item, number)?;
         let port = u16::try_from(number).unwrap_or(0);
-        if port >= FIRST_FREE || port == DNS {
-            let message = format!("`network.{KEY}` cannot take port {port}");
-            let why = if port == DNS {
-                "the sandbox' own name server listens there"
-            } else {
-                "only ports below 1024 can be caught; the others are the command's own"
-            };
-            return Err(net.reader.error(item.span(), message).with_hint(why));
-        }
         if !ports.contains(&port) {
             ports.push(port);
         }

@@ -1,10 +1,13 @@
 //! What a socket is, and which there are.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd};
 
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType};
+use nix::sys::socket::{
+    AddressFamily, Backlog, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, SockaddrIn6,
+    bind, listen, setsockopt, sockopt,
+};
 
 /// What kind of socket it is: the arguments socket(2) was called with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +43,24 @@ fn option(socket: &impl AsFd, name: i32) -> Result<i32, Errno> {
         )
     };
     Errno::result(r).map(|_| value)
+}
+
+/// Binds a stream socket to an address of its network namespace and listens there. The address need not be one of an interface, as long
+/// as it is local (`IP_FREEBIND`, ip(7)).
+pub fn listen_at(socket: &impl AsFd, at: SocketAddr) -> Result<(), Errno> {
+    let family = option(socket, libc::SO_DOMAIN)?;
+    setsockopt(socket, sockopt::ReuseAddr, &true)?;
+    setsockopt(socket, sockopt::IpFreebind, &true)?;
+    let number = socket.as_fd().as_raw_fd();
+    match at {
+        SocketAddr::V4(v4) if family == libc::AF_INET6 => {
+            let mapped = SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0);
+            bind(number, &SockaddrIn6::from(mapped))?;
+        }
+        SocketAddr::V4(v4) => bind(number, &SockaddrIn::from(v4))?,
+        SocketAddr::V6(v6) => bind(number, &SockaddrIn6::from(v6))?,
+    }
+    listen(socket, Backlog::MAXCONN)
 }
 
 /// SOCK_DIAG_BY_FAMILY of linux/sock_diag.h.
@@ -137,6 +158,32 @@ mod tests {
         );
         let file = std::fs::File::open("/dev/null").unwrap();
         assert_eq!(kind(&file), Err(Errno::ENOTSOCK));
+    }
+
+    #[test]
+    fn a_socket_of_ipv6_can_listen_at_an_address_of_ipv4() {
+        let socket = |family| {
+            let (kind, flags) = (SockType::Stream, SockFlag::SOCK_CLOEXEC);
+            nix::sys::socket::socket(family, kind, flags, None).unwrap()
+        };
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let one = socket(family);
+            listen_at(&one, "127.66.0.1:0".parse().unwrap()).unwrap();
+            let one = TcpListener::from(one);
+            let at = one.local_addr().unwrap();
+            let to = SocketAddr::new("127.66.0.1".parse().unwrap(), at.port());
+            let client = std::net::TcpStream::connect(to).unwrap();
+            let (stream, _) = one.accept().unwrap();
+            assert_eq!(stream.local_addr().unwrap().ip().to_canonical(), to.ip());
+            assert_eq!(client.peer_addr().unwrap(), to);
+            // Another address of the same port is free.
+            let other = socket(family);
+            let there = SocketAddr::new("127.66.0.2".parse().unwrap(), at.port());
+            assert_eq!(listen_at(&other, there), Ok(()));
+            assert_eq!(listen_at(&socket(family), there), Err(Errno::EADDRINUSE));
+        }
+        let four = socket(AddressFamily::Inet);
+        assert!(listen_at(&four, "[::1]:0".parse().unwrap()).is_err());
     }
 
     #[test]

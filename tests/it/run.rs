@@ -130,7 +130,7 @@ fn verbose_says_what_is_enforced_and_debug_the_argv() {
         "ccbox: dropped from the environment: LD_PRELOAD (injection)\n",
         "ccbox: sandbox ON (native, builtin)",
         "ccbox: enforced: engine=builtin ",
-        " net=proxy ",
+        " net=proxy+caught ",
         " userns pid no-new-privs seccomp landlock=",
         " fs=mounts+broker",
     ] {

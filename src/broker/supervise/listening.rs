@@ -5,18 +5,19 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// TCP_LISTEN of include/net/tcp_states.h; a UDP socket that is not connected is TCP_CLOSE.
 const LISTENS: &str = "0A";
 const BOUND: &str = "07";
 
-/// Where a network namespace leads to beside the loopback. Where connections are caught that is one range, and no way to anywhere else.
+/// Where a network namespace leads to beside the loopback. Where connections are caught those are the ranges of names and the addresses
+/// that rules name, and no way to anywhere else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Routes {
     /// First address and length of the prefix.
     v4: Vec<(Ipv4Addr, u32)>,
-    v6: bool,
+    v6: Vec<(Ipv6Addr, u32)>,
 }
 
 /// Any address.
@@ -29,22 +30,24 @@ impl Routes {
         Self {
             v4: read("fib_trie").map_or_else(|_| vec![ANY], |text| routes_v4(&text)),
             // Without IPv6 there is no table, and no route.
-            v6: read("ipv6_route").is_ok_and(|text| routes_v6(&text)),
+            v6: read("ipv6_route").map_or_else(|_| Vec::new(), |text| routes_v6(&text)),
         }
     }
 
     pub(super) fn lead_to(&self, to: SocketAddr) -> bool {
         match to.ip() {
-            IpAddr::V4(ip) => self.v4.iter().any(|&route| holds(route, ip)),
-            IpAddr::V6(_) => self.v6,
+            IpAddr::V4(ip) => self.v4.iter().any(|(first, length)| {
+                let prefix =
+                    |ip: &Ipv4Addr| ip.to_bits().checked_shr(32u32.saturating_sub(*length));
+                prefix(first).unwrap_or(0) == prefix(&ip).unwrap_or(0)
+            }),
+            IpAddr::V6(ip) => self.v6.iter().any(|(first, length)| {
+                let prefix =
+                    |ip: &Ipv6Addr| ip.to_bits().checked_shr(128u32.saturating_sub(*length));
+                prefix(first).unwrap_or(0) == prefix(&ip).unwrap_or(0)
+            }),
         }
     }
-}
-
-fn holds((first, length): (Ipv4Addr, u32), ip: Ipv4Addr) -> bool {
-    let behind = 32u32.saturating_sub(length);
-    let prefix = |ip: Ipv4Addr| ip.to_bits().checked_shr(behind).unwrap_or(0);
-    prefix(first) == prefix(ip)
 }
 
 /// `|-- 198.18.0.0`, a leaf of the tree of routes, and below it a line for each length: `/15 host LOCAL`. What is not understood may lead
@@ -65,18 +68,23 @@ fn routes_v4(table: &str) -> Vec<(Ipv4Addr, u32)> {
     out
 }
 
-/// Destination first, flags last but one. RTF_REJECT (linux/route.h) is no route.
-fn routes_v6(table: &str) -> bool {
+/// Destination and the length of its prefix first, in hexadecimal; flags last but one. RTF_REJECT (linux/route.h) is no route. What is
+/// not understood may lead anywhere.
+fn routes_v6(table: &str) -> Vec<(Ipv6Addr, u32)> {
     const REJECT: u32 = 0x200;
-    const LOOPBACK: &str = "00000000000000000000000000000001";
-    table.lines().any(|line| {
+    let route = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (Some(to), Some(flags)) = (words.first(), words.iter().rev().nth(1)) else {
-            return true;
-        };
-        let rejects = u32::from_str_radix(flags, 16).is_ok_and(|flags| flags & REJECT != 0);
-        *to != LOOPBACK && !rejects
-    })
+        let first = Ipv6Addr::from_bits(u128::from_str_radix(words.first()?, 16).ok()?);
+        let length = u32::from_str_radix(words.get(1)?, 16).ok()?;
+        let flags = u32::from_str_radix(words.iter().rev().nth(1)?, 16).ok()?;
+        Some((first, length, flags))
+    };
+    table
+        .lines()
+        .map(|line| route(line).unwrap_or((Ipv6Addr::UNSPECIFIED, 0, 0)))
+        .filter(|(first, _, flags)| !first.is_loopback() && flags & REJECT == 0)
+        .map(|(first, length, _)| (first, length))
+        .collect()
 }
 
 /// Whether a socket in the network namespace of process `of` (`self`, or a number) takes what is sent to `to`.
@@ -150,6 +158,12 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
+    /// As a new network namespace of Linux 6.18 has it once `lo` is up.
+    const OWN_V6: &str = "00000000000000000000000000000001 80 00000000000000000000000000000000 00 \
+        00000000000000000000000000000000 00000000 00000002 00000000 80200001       lo\n\
+        00000000000000000000000000000000 00 00000000000000000000000000000000 00 \
+        00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo\n";
+
     #[test]
     fn a_namespace_of_its_own_has_no_route() {
         // As a new network namespace of Linux 6.18 has them once `lo` is up.
@@ -160,7 +174,7 @@ mod tests {
         let leads = |table: &str, to: &str| {
             let routes = Routes {
                 v4: routes_v4(&format!("{v4}{table}")),
-                v6: false,
+                v6: routes_v6(OWN_V6),
             };
             routes.lead_to(SocketAddr::new(to.parse().unwrap(), 443))
         };
@@ -191,13 +205,28 @@ mod tests {
         ] {
             assert_eq!(leads(table, to), expected, "{table} {to}");
         }
-        let own = "00000000000000000000000000000001 80 00000000000000000000000000000000 00 \
-                   00000000000000000000000000000000 00000000 00000002 00000000 80200001       lo\n";
-        let none = "00000000000000000000000000000000 00 00000000000000000000000000000000 00 \
-                    00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo\n";
-        assert!(!routes_v6(&format!("{own}{none}")));
-        let all = none.replace("00200200", "80200001");
-        assert!(routes_v6(&format!("{own}{none}{all}")));
+        assert_eq!(routes_v6(OWN_V6), []);
+        let caught = "fd6363626f7800000000000000000000 40 00000000000000000000000000000000 00 \
+                      00000000000000000000000000000000 00000400 00000001 00000000 80200001       lo\n";
+        let leads = |table: &str, to: &str| {
+            let routes = Routes {
+                v4: Vec::new(),
+                v6: routes_v6(&format!("{OWN_V6}{table}")),
+            };
+            routes.lead_to(SocketAddr::new(to.parse().unwrap(), 443))
+        };
+        let all = caught
+            .replace("fd6363626f78", "000000000000")
+            .replace(" 40 ", " 00 ");
+        for (table, to, expected) in [
+            (caught, "fd63:6362:6f78::1", true),
+            (caught, "fd63:6362:6f79::1", false),
+            (caught, "2001:db8::1", false),
+            (all.as_str(), "2001:db8::1", true),
+            ("what", "2001:db8::1", true),
+        ] {
+            assert_eq!(leads(table, to), expected, "{table} {to}");
+        }
         // This process is somewhere, and can say so.
         let _ = Routes::of(i32::try_from(std::process::id()).unwrap());
     }

@@ -20,7 +20,7 @@ fn origin(layer: Layer, line: u32) -> Origin {
     }
 }
 
-fn net(mode: NetworkMode, allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
+pub(super) fn net(mode: NetworkMode, allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
     let mut line = 0;
     let mut next = || {
         line += 1;
@@ -52,8 +52,8 @@ fn net(mode: NetworkMode, allowed: &[&str], denied: &[&str]) -> NetworkPolicy {
             .collect(),
         all_proxy: AllProxy::Http,
         allow_local_binding: false,
+        transparent_ports: None,
         user_proxies: UserProxies::default(),
-        transparent_ports: Vec::new(),
         unix_sockets: Vec::new(),
         all_unix_sockets: None,
         access_log: None,

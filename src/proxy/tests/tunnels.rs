@@ -236,17 +236,18 @@ fn tls_names_in_tunnels() {
     for (target, name, passes) in [
         ("allowed.test", Some("allowed.test"), true),
         ("allowed.test", Some("ALLOWED.Test"), true),
-        // allowed as well: the client could have asked for it
-        ("allowed.test", Some("api.allowed.test"), true),
+        // Allowed as well, but in a tunnel of its own.
+        ("allowed.test", Some("api.allowed.test"), false),
         ("allowed.test", Some("evil.test"), false),
         ("allowed.test", Some("bad.test"), false),
         ("allowed.test", Some("allowed.test\0.evil.test"), false),
-        ("allowed.test", Some("127.0.0.1"), true),
+        ("allowed.test", Some("127.0.0.1"), false),
         ("allowed.test", Some("10.0.0.1"), false),
         ("allowed.test", None, false),
         ("localhost", None, true),
         ("localhost", Some("evil.test"), false),
         ("127.0.0.1", Some("evil.test"), true),
+        ("127.0.0.1", Some("bad.test"), false),
         ("127.0.0.1", None, true),
     ] {
         let hello = hello(name);
@@ -272,12 +273,15 @@ fn tls_names_in_tunnels() {
     let mut said = f.violations();
     said.dedup();
     insta::assert_snapshot!(said.join("\n").replace(&port.to_string(), "PORT"), @r#"
-    evil.test:PORT: not on the allow list (TLS name in a tunnel to allowed.test:PORT) | [network] allowed_domains = ["evil.test:PORT"]
-    bad.test:PORT: denied_domains "bad.test" (/w/spec.toml:5) (TLS name in a tunnel to allowed.test:PORT) | remove /w/spec.toml:5
+    api.allowed.test:PORT: TLS name in a tunnel to allowed.test:PORT, not its own | -
+    evil.test:PORT: TLS name in a tunnel to allowed.test:PORT, not its own | -
+    bad.test:PORT: TLS name in a tunnel to allowed.test:PORT, not its own | -
     allowed.test:PORT: TLS client hello with a malformed server name | -
-    10.0.0.1:PORT: not on the allow list (TLS name in a tunnel to allowed.test:PORT) | [network] allowed_domains = ["10.0.0.1:PORT"]
+    127.0.0.1:PORT: TLS name in a tunnel to allowed.test:PORT, not its own | -
+    10.0.0.1:PORT: TLS name in a tunnel to allowed.test:PORT, not its own | -
     allowed.test:PORT: TLS client hello without a server name | -
-    evil.test:PORT: not on the allow list (TLS name in a tunnel to localhost:PORT) | [network] allowed_domains = ["evil.test:PORT"]
+    evil.test:PORT: TLS name in a tunnel to localhost:PORT, not its own | -
+    bad.test:PORT: denied_domains "bad.test" (/w/spec.toml:5) (TLS name in a tunnel to 127.0.0.1:PORT) | remove /w/spec.toml:5
     "#);
 }
 

@@ -61,7 +61,7 @@ access_log = ""
 upstream_proxy = "none"
 http_proxy_port = 8080
 socks_proxy_port = 1080
-transparent_ports = [22, 80, 443]
+transparent_ports = [22, 80, 443, 5432, 80]
 
 [credentials]
 allow_plaintext_inject = false
@@ -137,7 +137,7 @@ tmp = "64M"
         .collect();
     assert_eq!(allowed, [("*.example.com", false), ("10.0.0.1:8080", true)]);
     assert_eq!(p.net.denied.len(), 1);
-    assert_eq!(p.net.transparent_ports, [22, 80, 443]);
+    assert_eq!(p.net.transparent_ports, Some(vec![22, 80, 443, 5432]));
     let ports: Vec<_> = p.net.user_proxies.iter().map(|(_, p)| p.value).collect();
     assert_eq!(ports, [8080, 1080]);
     assert!(!p.net.baseline && p.net.allow_local_binding);

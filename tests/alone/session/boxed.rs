@@ -282,7 +282,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let config = SessionConfig {
         net,
         listen: vec![3128],
-        catch: Vec::new(),
+        catch: None,
         early,
         keep_fds,
         state_dirs: Vec::new(),

@@ -130,21 +130,28 @@ fn a_nested_call_keeps_the_outer_rules() {
     }
 }
 
-/// CO-6: a resolver configuration that links into a private directory is readable, and its absence harms nothing.
+/// CO-6: a resolver configuration that links into a private directory is readable, and its absence harms nothing. It is the
+/// sandbox' own where connections are caught, and else the host's.
 #[test]
 fn a_linked_resolver_configuration_is_followed() {
     for c in with_machine_root() {
-        for view in ["bound", "host"] {
+        let caught = ("", "nameserver 127.0.0.1\nsearch .\nup\n");
+        let not_caught = (
+            "[network]\ntransparent_ports = []\n",
+            "nameserver 192.0.2.1\nup\n",
+        );
+        for (view, (network, said)) in ["bound", "host"]
+            .into_iter()
+            .flat_map(|view| [(view, caught), (view, not_caught)])
+        {
             c.raw_spec(&format!(
-                "[[bind_mounts]]\nhost_path = \"@T@/ws\"\n[filesystem]\nview = \"{view}\"\n"
+                "[[bind_mounts]]\nhost_path = \"@T@/ws\"\n[filesystem]\nview = \"{view}\"\n{network}"
             ));
             let script = "unshare -m --propagation private sh -c '
                 mount -t tmpfs t /mnt; cp -a /etc /mnt/etc; mount -t tmpfs t /run; mkdir /run/x; echo nameserver 192.0.2.1 > /run/x/stub.conf
                 chmod 755 /run /run/x; ln -sf /run/x/stub.conf /mnt/etc/resolv.conf; mount --bind /mnt/etc /etc
                 $AS $R cat /etc/resolv.conf; rm /run/x/stub.conf; $AS $R echo up'";
-            c.root_steps(script)
-                .prints("nameserver 192.0.2.1\nup\n")
-                .says_nothing();
+            c.root_steps(script).prints(said).says_nothing();
         }
     }
 }

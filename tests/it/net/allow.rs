@@ -111,7 +111,7 @@ fn going_around_the_proxy_reaches_nothing() {
         let out = client(&desk, &["allowed.test"], &args).output().success();
         assert!(!out.stdout.contains(" open "), "{out}");
         assert!(!out.stdout.contains("SLOW"), "{out}");
-        let script = "unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy; for u in http://allowed.test/ http://203.0.113.10/; do curl -s -m5 $u && echo REACHED; done; true";
+        let script = "unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy; for u in http://denied.test/ http://203.0.113.10/; do curl -s -m5 $u && echo REACHED; done; true";
         assert_eq!(
             desk.boxed(&["allowed.test"], &["bash", "-c", script])
                 .output()

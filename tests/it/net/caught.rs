@@ -1,8 +1,7 @@
-//! Programs that ignore proxy variables: filtered all the same, and they work (`network.transparent_ports`).
+//! Programs that ignore proxy variables: filtered all the same, and they work.
 
 use super::lab::{CA, Lab};
 
-const ON: &str = "transparent_ports = [22, 80, 443]";
 /// No variable, no proxy.
 const BARE: &str = "unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy";
 
@@ -16,7 +15,7 @@ fn programs_without_a_proxy_reach_what_is_allowed() {
     for &caller in lab.callers() {
         let desk = lab.desk(caller);
         lab.forget_hits();
-        let spec = desk.spec(&["allowed.test"], ON);
+        let spec = desk.spec(&["allowed.test"], "");
         let out = desk
             .with_spec(&spec, &[], &["sh", "-c", &script])
             .output()
@@ -27,7 +26,18 @@ fn programs_without_a_proxy_reach_what_is_allowed() {
         assert!(out.stdout.contains("c=6"), "the name does not exist: {out}");
         assert!(!out.stdout.contains("f=0"), "{out}");
         assert_eq!(out.stdout.matches("ORIGIN allowed").count(), 4, "{out}");
-        out.names_denied("denied.test:443");
+        // A question does not tell the port.
+        assert_eq!(
+            out.stderr
+                .matches("network-outbound denied.test [curl ")
+                .count(),
+            1,
+            "{out}"
+        );
+        assert!(
+            out.stderr.contains("allowed_domains = [\"denied.test\"]"),
+            "{out}"
+        );
         // What no name led to is not caught, and told as everywhere.
         out.names_denied("203.0.113.10:80");
         assert!(

@@ -9,6 +9,8 @@
 
 mod access_log;
 mod allow;
+mod astray;
+mod bare;
 mod caught;
 mod connector;
 mod isolation;

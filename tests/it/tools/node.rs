@@ -2,9 +2,9 @@
 
 use super::{Caller, Desk, Lab, LabCommand, sh};
 
-/// PT-3: `fetch` works where Node reads the proxy variables, and fails at once where it does not.
+/// PT-3: `fetch` works, whether Node reads the proxy variables or not.
 #[test]
-fn fetch_works_or_fails_fast() {
+fn fetch_works() {
     let lab = Lab::start();
     let desk = lab.desk(Caller::User);
     let script = "const t = Date.now(); const done = w => console.log(w, Date.now() - t < 3000 ? 'fast' : 'SLOW');
@@ -16,17 +16,11 @@ fn fetch_works_or_fails_fast() {
             .stdout,
         "200 fast\n"
     );
-    let reads_proxy = desk.control(&["node", "-p", "const [a, b] = process.versions.node.split('.').map(Number); a > 24 || a == 24 && b >= 5 || a == 22 && b >= 21"]).output().success();
-    let want = if reads_proxy.stdout == "true\n" {
-        "200 fast\n"
-    } else {
-        "error fast\n"
-    };
     let out = desk
         .boxed(&["allowed.test"], &["node", "-e", script])
         .output()
         .success();
-    assert_eq!(out.stdout, want, "{out}");
+    assert_eq!(out.stdout, "200 fast\n", "{out}");
     assert_eq!(
         desk.boxed(&["allowed.test"], &sh("echo $NODE_USE_ENV_PROXY"))
             .output()

@@ -28,39 +28,62 @@ fn a_connection_past_the_proxy_is_told() {
     if !require_sandbox() {
         return;
     }
-    let b = Box::new().workspace_spec();
-    let script = format!(
-        "
+    let addresses = ["192.0.2.9:7001", "192.0.2.9:7003", "192.0.2.9:7004"];
+    let caught: Vec<String> = addresses
+        .iter()
+        .flat_map(|to| {
+            [
+                format!("ccbox: denied network-outbound {to} [python3]: not on the allow list"),
+                format!("ccbox: hint: [network] allowed_domains = [\"{to}\"]"),
+            ]
+        })
+        .collect();
+    // Where nothing is caught no line would open the call that failed.
+    let around = "it went around the proxy in HTTP_PROXY, the only way out";
+    let uncaught =
+        addresses.map(|to| format!("ccbox: denied network-outbound {to} [python3]: {around}"));
+    for (network, streams, names) in [
+        (
+            "",
+            caught,
+            "names are looked up by the name server in /etc/resolv.conf, and no other",
+        ),
+        (
+            "[network]\ntransparent_ports = []\n",
+            uncaught.into(),
+            "names are not looked up inside, but by the proxy in HTTP_PROXY",
+        ),
+    ] {
+        let spec = format!("{network}[[bind_mounts]]\nhost_path = \"@T@/ws\"\n");
+        let b = Box::new().spec(&spec);
+        let script = format!(
+            "
 there, here = listen('192.0.2.9', 7001), listen('127.0.0.1', 7002)
 for s in (there, here):
     socket.create_connection(s.getsockname()).close()
 ccbox('python3', '-c', {TRY:?}, 't,192.0.2.9,7001', 'n,192.0.2.9,7003', 't6,::ffff:192.0.2.9,7004', 'us,192.0.2.9,7005',
       'u,192.0.2.9,53', 't,127.0.0.1,7002', 't,0.0.0.0,7002')
 "
-    );
-    let ran = in_own_network(&b, &script);
-    let unreachable = "ENETUNREACH\n".repeat(5);
-    assert_eq!(
-        ran.stdout,
-        format!("{unreachable}ECONNREFUSED\nECONNREFUSED\n"),
-        "{}",
-        ran.stderr
-    );
-    let lines: Vec<String> = own_lines(&ran).iter().map(|l| without_pid(l)).collect();
-    let around = "it went around the proxy in HTTP_PROXY, the only way out";
-    assert_eq!(
-        lines,
-        [
-            &format!("ccbox: denied network-outbound 192.0.2.9:7001 [python3]: {around}"),
-            &format!("ccbox: denied network-outbound 192.0.2.9:7003 [python3]: {around}"),
-            &format!("ccbox: denied network-outbound 192.0.2.9:7004 [python3]: {around}"),
-            "ccbox: denied network-outbound 192.0.2.9:7005 [python3]: only TCP leaves the sandbox, through the proxy in HTTP_PROXY",
-            "ccbox: denied network-outbound 192.0.2.9:53 [python3]: names are not looked up inside, but by the proxy in HTTP_PROXY",
-            "ccbox: denied network-outbound 127.0.0.1:7002 [python3]: a port of the host, which is not forwarded",
-            "ccbox: hint: [network] allowed_domains = [\"127.0.0.1:7002\"]",
-            "ccbox: 2 times: network-outbound 127.0.0.1:7002 [python3]",
-        ]
-    );
+        );
+        let ran = in_own_network(&b, &script);
+        let unreachable = "ENETUNREACH\n".repeat(5);
+        assert_eq!(
+            ran.stdout,
+            format!("{unreachable}ECONNREFUSED\nECONNREFUSED\n"),
+            "{}",
+            ran.stderr
+        );
+        let lines: Vec<String> = own_lines(&ran).iter().map(|l| without_pid(l)).collect();
+        let others = [
+            "ccbox: denied network-outbound 192.0.2.9:7005 [python3]: only TCP leaves the sandbox".to_owned(),
+            format!("ccbox: denied network-outbound 192.0.2.9:53 [python3]: {names}"),
+            "ccbox: denied network-outbound 127.0.0.1:7002 [python3]: a port of the host, which is not forwarded".to_owned(),
+            "ccbox: hint: [network] allowed_domains = [\"127.0.0.1:7002\"]".to_owned(),
+            "ccbox: 2 times: network-outbound 127.0.0.1:7002 [python3]".to_owned(),
+        ];
+        let expected: Vec<String> = streams.into_iter().chain(others).collect();
+        assert_eq!(lines, expected);
+    }
 }
 
 /// What fails outside as well, what does not fail, and what only asks.

@@ -207,6 +207,7 @@ pub(super) fn host() -> HostFacts {
         home_real: PathBuf::from(HOME),
         cwd: PathBuf::from("/Users/dev/w/proj"),
         cwd_real: PathBuf::from("/Users/dev/w/proj"),
+        hostname: "box".into(),
         env: Vec::new(),
         state_dir: PathBuf::from("/Users/dev/.local/state/ccbox"),
         config_dir: PathBuf::from("/Users/dev/.config/ccbox"),
