@@ -21,6 +21,10 @@ pub(crate) const CASES: &[Case] = &[
     ("the log of macOS is searched once after a failure", search),
     ("denials that nobody can read are said to be unseen", blind),
     ("a profile that macOS rejects is an own failure", rejected),
+    (
+        "a long profile for macOS is handed over as a file",
+        long_profile,
+    ),
     ("root on macOS is refused", root),
     (
         "inside a sandbox of ccbox nothing is sandboxed twice on macOS",
@@ -403,6 +407,38 @@ fn rejected() {
     let out = mac.sh(&[], "touch ran").output().unwrap();
     assert_eq!(out.status.code(), Some(125));
     assert!(!mac.proj().join("ran").exists());
+}
+
+/// MP-6: 1,000 protected paths of 90 bytes.
+fn long_profile() {
+    let mac = Mac::new();
+    let run = |count: usize| {
+        let paths: Vec<String> = (0..count)
+            .map(|n| format!("\"{}/{n:0>50}\"", mac.proj().display()))
+            .collect();
+        let spec = format!(
+            "protected_paths = [{}]\n[[bind_mounts]]\nhost_path = '.'\n",
+            paths.join(", ")
+        );
+        std::fs::write(mac.proj().join("spec.toml"), spec).unwrap();
+        let out = mac
+            .sh(
+                &["-f", "spec.toml"],
+                "tr '\\0' '\\n' </proc/$$/cmdline | wc -c",
+            )
+            .output()
+            .unwrap();
+        assert!(stdout(&out).trim().parse::<usize>().unwrap() < 1000);
+        mac.seen("profile")
+    };
+    let (none, many) = (run(0), run(1000));
+    let each = (many.len() - none.len()) / 1000;
+    assert!(each < 600, "{each} bytes a path");
+    let asked = mac.seen("asked");
+    assert_eq!(asked.lines().next(), Some("-f"));
+    // Only for as long as it takes to apply it.
+    let profiles = mac.dir.0.join("home/.local/state/ccbox/profiles");
+    assert_eq!(std::fs::read_dir(profiles).unwrap().count(), 0);
 }
 
 fn root() {
