@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
+use super::learn::Learned;
 use super::machine::Machine;
 use super::reads::Reads;
 use super::writes::Writes;
@@ -37,6 +38,10 @@ pub(super) struct Launch<'a> {
     pub(super) report: &'a Arc<Reporter>,
     /// Where each connection is written down.
     pub(super) access: Option<Arc<AccessLog>>,
+    /// The command is an interactive shell.
+    pub(super) own_group: bool,
+    /// Takes what calls touch.
+    pub(super) learned: Option<Arc<Learned>>,
     /// For the first attempt.
     pub(super) early: Cell<Option<Early>>,
     pub(super) machine: &'a Machine,
@@ -156,7 +161,8 @@ impl Launch<'_> {
             plan,
             sink: Arc::new(
                 Writes::new(&self.ready.plan, &self.ready.host.home_real, self.report)
-                    .logging(self.access.clone()),
+                    .logging(self.access.clone())
+                    .learning(self.learned.clone()),
             ),
         })
     }
@@ -165,6 +171,7 @@ impl Launch<'_> {
         let (plan, policy) = (&self.ready.plan, &self.ready.loaded.policy);
         let wants_version = self.report.verbosity() >= Verbosity::Verbose;
         let mut out = render::invocation(self.ready, chosen, net, wants_version);
+        out.inner.own_group = self.own_group;
         let changes = match net {
             NetSetup::PreStage | NetSetup::Inner => rooms::proxy_env(self.ready),
             NetSetup::Host => Changes::default(),

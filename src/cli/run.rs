@@ -12,7 +12,7 @@ use super::events::Events;
 use super::launch::Launch;
 use super::machine::Machine;
 use super::usage::UsageError;
-use super::{Ending, Fault, access, ending, enforced, late, nested, render, seatbelt};
+use super::{Ending, Fault, access, allow, ending, enforced, late, nested, render, seatbelt};
 use crate::host::{HostFacts, RealFs};
 use crate::report::Reporter;
 use crate::report::event::{Event, State};
@@ -78,6 +78,8 @@ fn wrap(
         session_id: events.session_id(),
         report,
         access,
+        own_group: args.interactive,
+        learned: None,
         early: Cell::new(early),
         machine,
     };
@@ -90,6 +92,7 @@ fn wrap(
         report.notice(&notice);
     }
     report.finish();
+    allow::record::keep(report, &ready.host, plan, events.session_id());
     ending::of(outcome?, &plan.argv, &ready.host, report, Some(plan))
 }
 

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::connects;
+use super::learn::Learned;
 use super::reads::{self, Questions, entry};
 use crate::broker::decide::Rule;
 use crate::broker::git_paths;
 use crate::broker::plan::NamedRule;
 use crate::broker::reads::Hidden;
-use crate::broker::supervise::{Cause, Denial, Holder, Sink, Unreached};
+use crate::broker::supervise::{Cause, Denial, Holder, Sink, Touch, Unreached};
 use crate::host::{FsView, RealFs};
 use crate::plan::{self, Plan, place};
 use crate::policy::path::{ListKind, PathEntry};
@@ -34,6 +35,7 @@ pub(super) struct Writes {
     noise: OnceLock<Vec<PathPattern>>,
     questions: Questions,
     access: Option<Arc<AccessLog>>,
+    learned: Option<Arc<Learned>>,
 }
 
 impl Writes {
@@ -45,12 +47,19 @@ impl Writes {
             noise: OnceLock::new(),
             questions: Questions::default(),
             access: None,
+            learned: None,
         }
     }
 
     /// With an access log.
     pub(super) fn logging(mut self, access: Option<Arc<AccessLog>>) -> Self {
         self.access = access;
+        self
+    }
+
+    /// With somebody who takes what calls touch.
+    pub(super) fn learning(mut self, learned: Option<Arc<Learned>>) -> Self {
+        self.learned = learned;
         self
     }
 
@@ -238,6 +247,16 @@ impl Sink for Writes {
 
     fn wants_connections(&self) -> bool {
         self.access.is_some()
+    }
+
+    fn wants_touched(&self) -> bool {
+        self.learned.is_some()
+    }
+
+    fn touched(&self, path: &Path, touch: Touch) {
+        if let Some(learned) = &self.learned {
+            learned.touched(path, touch);
+        }
     }
 
     fn unreached(&self, unreached: Unreached) {

@@ -79,6 +79,18 @@ pub(super) fn stand(mounts: &[Mount], path: &Path) -> Stand {
     at
 }
 
+/// Whether what stands at `path` is a piece of the host, not something private to the run.
+#[must_use]
+pub fn is_of_the_host(plan: &Plan, path: &Path) -> bool {
+    matches!(stand(&plan.mounts, path), Stand::Host { .. })
+}
+
+/// Whether a private copy of a cache of the host stands there.
+#[must_use]
+pub fn is_a_cache(plan: &Plan, path: &Path) -> bool {
+    stand(&plan.mounts, path) == Stand::Cache
+}
+
 /// May the command read `path`?
 #[must_use]
 pub fn read(plan: &Plan, path: &Path) -> Answer {

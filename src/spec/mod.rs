@@ -32,6 +32,8 @@ use merge::{Call, Stack};
 use params::Params;
 use source::shown;
 
+/// What a project file may be called.
+pub use files::PROJECT_NAMES;
 pub use layer::Grant;
 pub use profile::text as profile_text;
 pub use template::init_template;

@@ -42,6 +42,8 @@ pub(crate) use linux_tests;
 pub mod at;
 pub mod bpf;
 pub mod counter;
+#[cfg_attr(not(target_os = "linux"), path = "absent/cpu.rs")]
+pub mod cpu;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 pub(crate) mod direct;

@@ -18,6 +18,7 @@ use crate::sys::namespaces::CloneFlags;
 use crate::sys::prctl;
 use crate::sys::process::{self, Forked, exec, exit_now};
 use crate::sys::signals::{self, SignalSet};
+use crate::sys::tty;
 
 /// execvp(3) without PATH.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -43,6 +44,7 @@ pub(super) struct Command {
     listen_pid: bool,
     ignored: SignalSet,
     mask: SignalSet,
+    own_group: bool,
 }
 
 impl Command {
@@ -78,6 +80,7 @@ impl Command {
             listen_pid: facts.listen_pid,
             ignored: plan.ignored_signals.iter().copied().collect(),
             mask: facts.mask,
+            own_group: plan.own_group,
         })
     }
 
@@ -112,6 +115,10 @@ impl Command {
                 let _ = wire::say(control, &Report::Failed(failure), &[]);
                 exit_now(exit::OWN_FAILURE);
             }
+        }
+        // Every signal is blocked here. If it cannot be (it leads a session), it is as for any other command.
+        if self.own_group {
+            let _ = tty::lead_group();
         }
         if self.listen_pid
             && let Ok(pid) = CString::new(format!("LISTEN_PID={}", std::process::id()))
@@ -199,6 +206,7 @@ pub(in crate::session) fn execute(argv: &[OsString], env: &[(OsString, OsString)
                 .map(|(k, v)| text(&[k.as_bytes(), b"=", v.as_bytes()].concat()))
                 .collect::<Result<_, _>>()?,
             listen_pid: false,
+            own_group: false,
             ignored: SignalSet::default(),
             mask: SignalSet::default(),
         })

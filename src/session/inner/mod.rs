@@ -120,7 +120,7 @@ fn stage(
     };
     drop((listeners, domain));
     // A broken control socket counts as the end of ccbox.
-    let _ = keeper::keep(control, &events, pid);
+    let _ = keeper::keep(control, &events, pid, plan.own_group);
     if scope == Scope::Tree {
         // Nobody is left to tell that it failed; the next best thing is to end.
         let _ = keeper::kill_descendants();

@@ -275,6 +275,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             read_floor: ccbox::plan::ReadFloor::default(),
             trap_reads: false,
             trap_sockets: false,
+            own_group: false,
         },
         premounts,
     };
