@@ -210,4 +210,18 @@ else
     # shellcheck disable=SC2016 # expanded inside
     ours 41 "ccbox inside of ccbox" "inner" "$(run -- "$ccbox" run -- echo inner)"
 fi
+
+# The way to the proxies, on both halves of the loopback.
+port=$((20000 + $$ % 20000))
+for host in 127.0.0.1 ::1; do
+    number=42 rules="(deny network*)(allow network-outbound (remote ip \"localhost:$port\"))"
+    [ $host = 127.0.0.1 ] || number=43
+    nc -l $host $port >/dev/null 2>&1 &
+    listener=$!
+    sleep 0.5
+    if works sb "$rules" nc -z -w 2 $host $port; then line ok $number "the filter localhost and $host" "reached"
+    elif works nc -z -w 2 $host $port; then line FAIL $number "the filter localhost and $host" "refused"
+    else line skipped $number "the filter localhost and $host" "nc does not listen"; fi
+    kill $listener 2>/dev/null
+done
 exit $failed

@@ -11,6 +11,7 @@ use ccbox::session::seatbelt::Tools;
 
 use crate::Case;
 use crate::support::{Dir, eventually, exe, kill, shell_code, spawn_group, stderr, stdout};
+use crate::terminal::Tty;
 
 pub(crate) const CASES: &[Case] = &[
     ("a call on macOS runs through sandbox-exec", whole),
@@ -38,6 +39,11 @@ pub(crate) const CASES: &[Case] = &[
     ),
     ("no sandbox on macOS and `--sandbox on`", lowered),
     ("an open network on macOS has no proxies", open),
+    ("no network on macOS has proxies that refuse", off),
+    (
+        "the terminal of a call on macOS is in its profile",
+        terminal,
+    ),
 ];
 
 /// As `/usr/bin/sandbox-exec`.
@@ -144,7 +150,8 @@ fn ok(out: &Output) -> String {
     stdout(out)
 }
 
-/// Everything a call without a spec gets: rules, tag, port, environment, events.
+/// Everything a call without a spec gets: rules, tag, port, environment, events (statements 1, 2, 3, 14, 24, 25 of
+/// `backend::seatbelt::tests::statements`).
 fn whole() {
     let mac = Mac::new();
     let out = mac
@@ -242,6 +249,7 @@ fn token() {
     );
 }
 
+/// Statement 28.
 fn scratch() {
     let mac = Mac::new();
     let out = mac
@@ -273,12 +281,26 @@ fn scratch() {
     kill(run.id(), libc::SIGKILL);
     run.wait().unwrap();
     eventually("it is gone", || left() == 0);
+    // One in whose place the command has put a link is a link.
+    let other = mac.dir.0.join("home/other");
+    std::fs::create_dir_all(other.join("closed")).unwrap();
+    std::fs::set_permissions(other.join("closed"), std::fs::Permissions::from_mode(0o500)).unwrap();
+    let swap = format!("mv $TMPDIR gone && ln -s {} $TMPDIR", other.display());
+    ok(&mac.sh(&[], &swap).output().unwrap());
+    let mode = std::fs::metadata(other.join("closed"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!((left(), mode & 0o777), (0, 0o500));
+    let dir = mac.seen("profile");
+    assert!(dir.contains("(deny file-write-unlink file-write-create\n"));
     // A refusal leaves nothing either.
     mac.put("answer", "65\nsandbox-exec: no\n");
     mac.sh(&[], "true").output().unwrap();
     assert_eq!(left(), 0);
 }
 
+/// Statement 24.
 fn denials() {
     let mac = Mac::new();
     let (home, proj) = (mac.dir.0.join("home").canonicalize().unwrap(), mac.proj());
@@ -378,6 +400,7 @@ fn blind() {
     );
 }
 
+/// Statement 23, and MP-7.
 fn rejected() {
     let mac = Mac::new();
     for (answer, words) in [
@@ -466,6 +489,12 @@ fn nested() {
         c.env("CCBOX_BACKEND", "native").output().unwrap()
     };
     assert_eq!(ok(&run(&[])), "ran\n");
+    assert_eq!(ok(&run(&["--events", "../nested"])), "ran\n");
+    let events = std::fs::read_to_string(mac.dir.0.join("nested")).unwrap();
+    assert!(
+        events.contains("\"nested\"") && events.contains("\"exit_code\":0"),
+        "{events}"
+    );
     let given = run(&["-p", "mode = 'review'"]);
     assert_eq!(
         (given.status.code(), stdout(&given).as_str()),
@@ -548,6 +577,15 @@ fn unmade() {
             top.display()
         )
     );
+    let verbose = mac.sh(&["-v"], "true").output().unwrap();
+    let claude = mac.proj().join(".claude");
+    let line = format!("ccbox: the command cannot make `{}`", claude.display());
+    let said = stderr(&verbose);
+    assert!(
+        said.lines()
+            .any(|l| l.starts_with(&line) && !l.contains("temp/")),
+        "{said}"
+    );
     std::fs::create_dir_all(&dir).unwrap();
     let out = mac
         .sh(&["--protect", protect.to_str().unwrap()], "true")
@@ -557,6 +595,19 @@ fn unmade() {
 }
 
 fn lowered() {
+    let plain = Mac::new();
+    let out = plain
+        .sh(
+            &["--backend", "none"],
+            "echo [$HTTP_PROXY] $CCBOX_BACKEND; exit 3",
+        )
+        .output()
+        .unwrap();
+    assert_eq!(
+        (stdout(&out).as_str(), out.status.code()),
+        ("[] none\n", Some(3))
+    );
+    assert!(plain.seen("runs").is_empty() && plain.seen("logs").is_empty());
     let mac = Mac::new();
     mac.put("answer", "65\nsandbox-exec: no\n");
     let out = mac
@@ -572,6 +623,7 @@ fn lowered() {
     );
 }
 
+/// Statement 22.
 fn open() {
     let mac = Mac::new();
     let out = mac
@@ -580,4 +632,47 @@ fn open() {
         .unwrap();
     assert!(ok(&out).starts_with("[] "), "{}", stdout(&out));
     assert!(!mac.seen("profile").contains("(deny network*"));
+}
+
+/// Statement 13.
+fn off() {
+    let mac = Mac::new();
+    let ask = r#"
+        login=${HTTP_PROXY#http://}; login=${login%@*}
+        exec 3<>/dev/tcp/127.0.0.1/${HTTP_PROXY##*:}
+        printf 'GET http://github.com/ HTTP/1.1\r\nHost: github.com\r\nProxy-Authorization: Basic %s\r\n\r\n' \
+            "$(printf %s "$login" | base64 -w0)" >&3
+        head -n 1 <&3 | cut -d ' ' -f 2"#;
+    let out = mac.sh(&["--no-network"], ask).output().unwrap();
+    assert_eq!(ok(&out), "403\n");
+    assert!(
+        stderr(&out).contains("network is off for this run"),
+        "{}",
+        stderr(&out)
+    );
+    assert!(mac.seen("profile").contains("(deny network*"));
+}
+
+/// By its name: those of other windows stay closed.
+fn terminal() {
+    let mac = Mac::new();
+    let tools = mac.dir.0.join("tools");
+    let line = format!(
+        "HOME={0}/home TMPDIR={0}/temp exec {1} mac {2} 1000 run -- sh -c 'tty; exit 4'",
+        mac.dir.0.display(),
+        exe().display(),
+        tools.display(),
+    );
+    let tty = Tty::new(&mac.proj(), &line);
+    let path = tty.path.clone();
+    let (code, text) = tty.end();
+    assert_eq!(
+        (code, text.as_str()),
+        (Some(4), format!("{path}\n").as_str())
+    );
+    let literal = format!("(literal \"{path}\")");
+    assert!(mac.seen("profile").matches(&literal).count() >= 2);
+    // None where there is none.
+    ok(&mac.sh(&[], "true").output().unwrap());
+    assert!(!mac.seen("profile").contains("(literal \"/dev/pts/"));
 }
