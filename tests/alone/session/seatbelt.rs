@@ -93,8 +93,16 @@ pub(crate) fn main(
     keep_fds: Vec<i32>,
     command: Vec<OsString>,
 ) -> ExitCode {
-    let here = std::env::temp_dir().join(format!("seatbelt-{}", std::process::id()));
-    std::fs::create_dir_all(&here).unwrap();
+    // In the directory of the check, which goes with it: a run that is killed leaves this one.
+    let name = format!(".seatbelt-{}", std::process::id());
+    let here = std::env::current_dir().unwrap().join(&name);
+    let here = if std::fs::create_dir(&here).is_ok() {
+        here
+    } else {
+        let other = std::env::temp_dir().join(&name);
+        std::fs::create_dir(&other).unwrap();
+        other
+    };
     let tools = Tools {
         sandbox_exec: write(&here.join("sandbox-exec"), STAND_IN),
         log: if with_log {
@@ -243,7 +251,7 @@ fn killed() {
         "setsid sleep 4301 & > ready; sleep 4301",
     ));
     eventually("ready", || dir.0.join("ready").exists());
-    let here = std::env::temp_dir().join(format!("seatbelt-{}", run.id()));
+    let here = dir.0.join(format!(".seatbelt-{}", run.id()));
     let mut log = String::new();
     eventually("the log is read", || {
         log = std::fs::read_to_string(here.join("log.pid")).unwrap_or_default();
