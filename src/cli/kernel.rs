@@ -1,8 +1,8 @@
 //! What the kernel of macOS refused, from its log to the reporter: the same lines as on Linux (R70), with the key that would open it.
 
 use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use super::connects;
 use super::reads::{self, entry};
@@ -23,29 +23,47 @@ const SHARED_TEMPORARIES: [&str; 4] = ["/private/tmp", "/private/var/tmp", "/tmp
 
 /// Tells the reporter.
 pub(super) struct Refusals {
-    plan: Arc<Plan>,
+    /// Makes the plan that explains the rules of the profile: most runs are refused nothing and need none.
+    make: Box<dyn Fn() -> Arc<Plan> + Send + Sync>,
+    made: OnceLock<Known>,
     rules: SeatbeltRules,
-    writes: Writes,
+    home: PathBuf,
     report: Arc<Reporter>,
+}
+
+struct Known {
+    plan: Arc<Plan>,
+    writes: Writes,
 }
 
 /// The rule in words, and what would open it.
 type Reason = (String, Option<String>);
 
 impl Refusals {
-    /// `plan` explains the rules of the profile.
+    /// `make` gives the plan that explains the rules of the profile.
     pub(super) fn new(
-        plan: Arc<Plan>,
+        make: impl Fn() -> Arc<Plan> + Send + Sync + 'static,
         rules: &SeatbeltRules,
         host: &HostFacts,
         report: &Arc<Reporter>,
     ) -> Self {
         Self {
-            writes: Writes::new(&plan, &host.home_real, report),
-            plan,
+            make: Box::new(make),
+            made: OnceLock::new(),
             rules: rules.clone(),
+            home: host.home_real.clone(),
             report: Arc::clone(report),
         }
+    }
+
+    fn known(&self) -> &Known {
+        self.made.get_or_init(|| {
+            let plan = (self.make)();
+            Known {
+                writes: Writes::new(&plan, &self.home, &self.report),
+                plan,
+            }
+        })
     }
 
     fn reason(&self, action: &str, target: &str) -> Reason {
@@ -81,12 +99,12 @@ impl Refusals {
     }
 
     fn read(&self, path: &Path) -> Reason {
-        match hiding(&self.plan.rules.rules, path) {
+        match hiding(&self.known().plan.rules.rules, path) {
             Some(rule) => (
                 format!("{} ({})", rule.rule, place(&rule.origin)),
                 reads::hint(&rule.origin, path),
             ),
-            None if plan::check::read(&self.plan, path).allowed => said("hidden"),
+            None if plan::check::read(&self.known().plan, path).allowed => said("hidden"),
             None => (
                 "it is not shown inside".to_owned(),
                 entry(path).map(|path| format!("[filesystem] allow_read = [{path}]")),
@@ -98,7 +116,7 @@ impl Refusals {
         if self.rules.unmade.contains(path) || self.rules.pins.contains(path) {
             return said("a closed name lies below");
         }
-        let closed = self.writes.closed(path, asked);
+        let closed = self.known().writes.closed(path, asked);
         let ungranted = closed
             .as_ref()
             .is_none_or(|(rule, _)| rule == plan::check::UNGRANTED);
@@ -109,16 +127,12 @@ impl Refusals {
     }
 
     fn program(&self, path: &Path) -> Reason {
-        if self
-            .plan
-            .exec
-            .as_ref()
-            .is_some_and(|rule| rule.denies(path))
-        {
+        let plan = &self.known().plan;
+        if plan.exec.as_ref().is_some_and(|rule| rule.denies(path)) {
             let line = entry(path).map(|path| format!("exec_grant_roots = [{path}]"));
-            return (plan::check::exec(&self.plan, path).rule, line);
+            return (plan::check::exec(plan, path).rule, line);
         }
-        if !plan::check::read(&self.plan, path).allowed {
+        if !plan::check::read(plan, path).allowed {
             return self.read(path);
         }
         if path.to_str().is_some_and(is_scripting) {
@@ -144,7 +158,7 @@ impl Refusals {
             return said(around);
         };
         let violation = connects::violation(
-            &self.plan.network,
+            &self.known().plan.network,
             None,
             &Unreached {
                 to,

@@ -106,8 +106,8 @@ impl Launch<'_> {
     }
 
     fn attempt(&self, chosen: &Chosen, net: NetSetup) -> Result<Outcome, Broken> {
-        if *chosen == Chosen::Seatbelt {
-            return seatbelt::attempt(self, &self.machine.tools);
+        if self.machine.is_mac() {
+            return seatbelt::attempt(self, chosen);
         }
         let plan = &self.ready.plan;
         let listen = match net {

@@ -9,14 +9,16 @@ use std::process::Command;
 use super::args::{PolicyArgs, RunArgs};
 use super::ending::{self, NotStarted};
 use super::events::Events;
+use super::machine::Machine;
 use super::run::lossy;
+use super::seatbelt::Bare;
 use super::usage::UsageError;
 use super::{Ending, Fault};
 use crate::backend::{NetSetup, none};
 use crate::host::HostFacts;
 use crate::report::Reporter;
 use crate::report::event::{Event, Handle, State};
-use crate::session::{self, SessionConfig};
+use crate::session::{self, Enforced, SessionConfig};
 use crate::spec::SpecSource;
 
 /// Becomes the command, under the outer sandbox. Where events are asked for it stays beside it, to tell its end.
@@ -26,6 +28,7 @@ pub(super) fn run(
     host: &HostFacts,
     events: &mut Events,
     report: &Reporter,
+    machine: &Machine,
 ) -> Result<Ending, Fault> {
     let env_spec = host.var("CCBOX_SPEC").is_some_and(|v| !v.is_empty());
     if let Some(what) = asks_for_more(&args.policy, specs, env_spec) {
@@ -58,7 +61,8 @@ pub(super) fn run(
     }
     if events.wanted() {
         events.open(report)?;
-        return beside(args, host, set, cwd, events.session_id(), report);
+        let session_id = events.session_id();
+        return beside(args, host, (set, cwd), session_id, report, machine);
     }
     let mut command = Command::new(name);
     command.args(rest).envs(set).current_dir(cwd);
@@ -72,10 +76,10 @@ pub(super) fn run(
 fn beside(
     args: &RunArgs,
     host: &HostFacts,
-    set: Vec<(OsString, OsString)>,
-    cwd: PathBuf,
+    (set, cwd): (Vec<(OsString, OsString)>, PathBuf),
     session_id: &str,
     report: &Reporter,
+    machine: &Machine,
 ) -> Result<Ending, Fault> {
     report.event(&Event::Starting {
         state: State::Created,
@@ -86,6 +90,32 @@ fn beside(
     let mut env = host.env.clone();
     env.retain(|(name, _)| set.iter().all(|(k, _)| k != name));
     env.extend(set);
+    let on_ready = |e: &Enforced| {
+        report.event(&Event::Ready {
+            state: State::Active,
+            handle: Handle {
+                session_id: session_id.to_owned(),
+                backend: "none",
+                engine: e.engine.clone(),
+                state: State::Active,
+                error: None,
+                details: vec!["nested".to_owned()],
+            },
+        });
+    };
+    if machine.is_mac() {
+        let bare = Bare {
+            tools: &machine.tools,
+            exe: &host.exe,
+            argv: &args.command,
+            env,
+            cwd: &cwd,
+            keep_fds: &args.keep_fd,
+        };
+        let outcome = bare.run(on_ready);
+        report.finish();
+        return ending::of(outcome?, &args.command, host, report, None);
+    }
     let config = SessionConfig {
         net: NetSetup::Host,
         listen: Vec::new(),
@@ -96,19 +126,7 @@ fn beside(
         broker: None,
         on_listeners: Box::new(|_| Ok(Box::new(()))),
         witness: None,
-        on_ready: Box::new(|e| {
-            report.event(&Event::Ready {
-                state: State::Active,
-                handle: Handle {
-                    session_id: session_id.to_owned(),
-                    backend: "none",
-                    engine: e.engine.clone(),
-                    state: State::Active,
-                    error: None,
-                    details: vec!["nested".to_owned()],
-                },
-            });
-        }),
+        on_ready: Box::new(on_ready),
     };
     let invocation = none::direct(args.command.clone(), env, cwd);
     let outcome = session::run(invocation, config);

@@ -53,7 +53,7 @@ fn wrap(
             return Err(trace_of_nothing().into());
         }
         drop(early);
-        return nested::run(args, &specs, &host, events, report);
+        return nested::run(args, &specs, &host, events, report, machine);
     }
     let extra = Extra {
         own: events.file(),

@@ -37,12 +37,77 @@ const OTHER_TEMPORARIES: [(&str, &str); 4] = [
 ];
 
 /// Runs to the end.
-pub(super) fn attempt(launch: &Launch<'_>, tools: &Tools) -> Result<Outcome, Broken> {
+pub(super) fn attempt(launch: &Launch<'_>, chosen: &Chosen) -> Result<Outcome, Broken> {
     let stood = Cell::new(false);
-    run(launch, tools, &stood).map_err(|error| Broken {
+    let tools = &launch.machine.tools;
+    let outcome = if *chosen == Chosen::Seatbelt {
+        run(launch, tools, &stood)
+    } else {
+        let plan = &launch.ready.plan;
+        let marks = Marks {
+            backend: chosen.backend(),
+            session_id: launch.session_id,
+            cwd: &plan.cwd,
+            tmpdir: None,
+        };
+        let bare = Bare {
+            tools,
+            exe: &launch.ready.host.exe,
+            argv: &plan.argv,
+            env: child_env::finish(plan.env_scrubbed.clone(), Changes::default(), marks),
+            cwd: &plan.cwd,
+            keep_fds: launch.keep_fds,
+        };
+        bare.run(|enforced| {
+            stood.set(true);
+            launch.announce_ready(chosen, enforced);
+        })
+    };
+    outcome.map_err(|error| Broken {
         error,
         stood: stood.get(),
     })
+}
+
+/// A run without a sandbox of its own.
+pub(super) struct Bare<'a> {
+    pub(super) tools: &'a Tools,
+    pub(super) exe: &'a Path,
+    pub(super) argv: &'a [OsString],
+    pub(super) env: Vec<(OsString, OsString)>,
+    pub(super) cwd: &'a Path,
+    pub(super) keep_fds: &'a [i32],
+}
+
+impl Bare<'_> {
+    pub(super) fn run(self, on_ready: impl FnOnce(&Enforced)) -> Result<Outcome, SessionError> {
+        let env = self.env;
+        let job = Job {
+            tools: self.tools.clone(),
+            exe: self.exe.to_path_buf(),
+            argv: self.argv.to_vec(),
+            cwd: self.cwd.to_path_buf(),
+            keep_fds: self.keep_fds.to_vec(),
+            proxies: false,
+            state_dir: PathBuf::new(),
+            scratch: None,
+            equip: Box::new(move |_, _| {
+                Ok(Outfit {
+                    profile: None,
+                    env,
+                    served: Box::new(()),
+                })
+            }),
+            witness: None,
+            on_ready: Box::new(|| {
+                on_ready(&Enforced {
+                    engine: "none".to_owned(),
+                    ..Enforced::default()
+                });
+            }),
+        };
+        session::run(job).map_err(SessionError::from)
+    }
 }
 
 fn run(launch: &Launch<'_>, tools: &Tools, stood: &Cell<bool>) -> Result<Outcome, SessionError> {
@@ -60,12 +125,9 @@ fn run(launch: &Launch<'_>, tools: &Tools, stood: &Cell<bool>) -> Result<Outcome
     if let Some(line) = unmade(&rules, false) {
         launch.report.verbose(&line);
     }
-    let refusals = Refusals::new(
-        explained(policy, host, &ready.plan),
-        &rules,
-        host,
-        launch.report,
-    );
+    let facts = (policy.clone(), host.clone(), Arc::clone(&ready.plan));
+    let explained = move || explained(&facts.0, &facts.1, &facts.2);
+    let refusals = Refusals::new(explained, &rules, host, launch.report);
     let job = Job {
         tools: tools.clone(),
         exe: host.exe.clone(),
@@ -244,6 +306,7 @@ fn unmade(rules: &SeatbeltRules, for_spec: bool) -> Option<String> {
         .iter()
         .filter(|path| rules.unmade_for_spec.contains(*path) == for_spec)
         .filter_map(|path| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
+        .filter(|path| path.symlink_metadata().is_err())
         .collect();
     let mut shown: Vec<String> = list
         .iter()

@@ -134,6 +134,9 @@ pub fn rules(
         return Err(resolve::no_cwd(ctx, &collected));
     }
     nevers::Nevers::new(ctx, &collected, &mut out).collect(&mandatory)?;
+    // Replaced by a link, it would lead whoever removes it at the end elsewhere.
+    out.pins.insert(tmp.to_path_buf());
+    out.unmade.insert(tmp.to_path_buf());
     (out.sockets, out.closed_sockets) = sockets::seatbelt(ctx)?;
     Ok(out)
 }

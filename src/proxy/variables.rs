@@ -86,7 +86,9 @@ pub fn child_env(
         "JAVA_TOOL_OPTIONS",
         &format!(
             "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort={port} -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort={port} \
-             -Dhttp.nonProxyHosts=localhost|127.*|[::1]"
+             -Dhttp.nonProxyHosts=localhost|127.*|[::1]{}",
+            // Where there is a token the filter is Seatbelt's, to which `::ffff:127.0.0.1` is not the loopback.
+            token.map_or("", |_| " -Djava.net.preferIPv4Stack=true")
         ),
     );
     vars.push(("GIT_SSH_COMMAND".into(), git_ssh_command(exe, known_hosts)));
@@ -256,7 +258,7 @@ mod tests {
         CLOUDSDK_PROXY_PORT=3128
         CLOUDSDK_PROXY_USERNAME=ccbox
         CLOUDSDK_PROXY_PASSWORD=t0k
-        JAVA_TOOL_OPTIONS=-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=3128 -Dhttp.nonProxyHosts=localhost|127.*|[::1]
+        JAVA_TOOL_OPTIONS=-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=3128 -Dhttp.nonProxyHosts=localhost|127.*|[::1] -Djava.net.preferIPv4Stack=true
         GIT_SSH_COMMAND=ssh -o ProxyUseFdpass=yes -o ControlMaster=no -o ControlPath=none -o 'ProxyCommand='\''/opt/my '\''\'\'''\''box'\''\'\'''\''/100%%/ccbox'\'' connect %h %p'
         "#);
     }

@@ -108,6 +108,9 @@ fn sweep(work: &Path) {
 
 /// Removes a directory and everything below it, without following links: the wrapped commands wrote these trees.
 pub(crate) fn remove(dir: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(dir)?.is_symlink() {
+        return fs::remove_file(dir);
+    }
     unlock_below(dir)?;
     fs::remove_dir_all(dir)
 }

@@ -1,7 +1,6 @@
 //! Which processes a process has started, and those again.
 
 use std::collections::BTreeSet;
-use std::io;
 
 /// One process of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +17,7 @@ pub struct Member {
 
 /// All processes that have not ended.
 #[cfg(target_os = "linux")]
-pub fn all() -> io::Result<Vec<Member>> {
+pub fn all() -> std::io::Result<Vec<Member>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
         let name = entry?.file_name();
@@ -52,7 +51,7 @@ pub use super::absent_family::{all, of};
 
 /// Nothing is known of processes here.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-pub fn all() -> io::Result<Vec<Member>> {
+pub fn all() -> std::io::Result<Vec<Member>> {
     Ok(Vec::new())
 }
 

@@ -18,6 +18,7 @@ mod generated;
 mod git;
 mod net;
 mod other_runs;
+mod packaging;
 mod process;
 mod repair;
 mod run;

@@ -5,6 +5,7 @@ mod cases;
 mod doors;
 mod evaluator;
 mod expressions;
+mod goldens;
 mod model;
 mod mutants;
 mod properties;

@@ -49,13 +49,16 @@ impl Patience {
         working: Duration::from_mins(5),
         tired: Duration::from_millis(200),
     };
+}
 
-    #[cfg(test)]
-    pub(super) const fn short(stopped: Duration, working: Duration) -> Self {
-        Self {
-            stopped,
-            working,
-            tired: Duration::from_millis(20),
+crate::sys::linux_tests! {
+    impl Patience {
+        pub(super) const fn short(stopped: Duration, working: Duration) -> Self {
+            Self {
+                stopped,
+                working,
+                tired: Duration::from_millis(20),
+            }
         }
     }
 }

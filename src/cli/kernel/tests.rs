@@ -14,7 +14,8 @@ fn refusals(policy: &Policy) -> Refusals {
         ..SeatbeltRules::default()
     };
     let report = Arc::new(Reporter::stderr(Verbosity::Quiet));
-    Refusals::new(Arc::new(plan), &rules, &host(), &report)
+    let plan = Arc::new(plan);
+    Refusals::new(move || Arc::clone(&plan), &rules, &host(), &report)
 }
 
 fn policy() -> Policy {

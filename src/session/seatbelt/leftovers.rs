@@ -5,25 +5,51 @@
 
 use std::collections::BTreeSet;
 
+use crate::sys;
 use crate::sys::family::{self, Member};
 use crate::sys::signals;
 
 /// Looks at the tree at most; each finds what was started during the one before.
 const ROUNDS: usize = 50;
 
-/// By what the command is known to those it started. On Linux orphans come to this process, if it is a child subreaper.
-pub(super) fn roots(command: i32) -> BTreeSet<u64> {
-    let own = i32::try_from(std::process::id()).ok();
-    [Some(command), own]
-        .into_iter()
-        .flatten()
-        .filter_map(|pid| family::of(pid).map(|m| m.id))
-        .collect()
+/// How it is known later what the command has started.
+#[derive(Debug)]
+pub(super) struct Record {
+    /// On Linux orphans come to this process.
+    own: Option<u64>,
+    /// Those that it had before: the program that became ccbox may have started some.
+    earlier: BTreeSet<i32>,
 }
 
-/// Ends what descends from `roots`, but for `spared`.
-pub(super) fn end(mut roots: BTreeSet<u64>, spared: &BTreeSet<i32>) {
-    kill(&mut roots, spared, Vec::new());
+impl Record {
+    /// Before anything is started. Elsewhere each process keeps the number of the one that started it, so none is adopted.
+    pub(super) fn begin() -> Self {
+        let own = i32::try_from(std::process::id())
+            .ok()
+            .filter(|_| sys::prctl::adopt_orphans().is_ok())
+            .and_then(|pid| family::of(pid).map(|m| m.id));
+        let before = own.map(|own| (family::all().unwrap_or_default(), BTreeSet::from([own])));
+        Self {
+            own,
+            earlier: before
+                .map(|(all, mut roots)| family::below(&all, &mut roots))
+                .unwrap_or_default()
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    /// By what the command is known to those it started.
+    pub(super) fn roots(&self, command: i32) -> BTreeSet<u64> {
+        let command = family::of(command).map(|m| m.id);
+        command.into_iter().chain(self.own).collect()
+    }
+}
+
+/// Ends what descends from `roots`, but for `spared` and for what was there before.
+pub(super) fn end(mut roots: BTreeSet<u64>, record: &Record, spared: &BTreeSet<i32>) {
+    let spared = spared.union(&record.earlier).copied().collect();
+    kill(&mut roots, &spared, Vec::new());
 }
 
 /// Ends these processes and what descends from them.

@@ -43,6 +43,7 @@ use super::{Outcome, SessionError, errors, fds as descriptors};
 use crate::exit::{self, Failure};
 use crate::sys::{self, fds};
 use guard::Guard;
+use leftovers::Record;
 use monitor::Monitor;
 use signals::Arriving;
 
@@ -270,11 +271,10 @@ pub fn run(job: Job<'_>) -> Result<Outcome, Failed> {
     descriptors::check_standard()?;
     fds::close_on_exec_from(3).map_err(errors::resources)?;
 
+    let record = Record::begin();
     let witness = outfit.profile.as_ref().and(job.witness);
     let monitor = witness.map(|witness| Monitor::start(&job.tools.log, &secrets.tag, witness));
     let guard = Guard::start(&job.exe, job.scratch.as_deref()).map_err(errors::resources)?;
-    // Where orphans can be adopted their parent is known; elsewhere they keep the number of the one that started them.
-    let _ = sys::prctl::adopt_orphans();
     let start = Start {
         tools: &job.tools,
         exe: &job.exe,
@@ -303,7 +303,7 @@ pub fn run(job: Job<'_>) -> Result<Outcome, Failed> {
     }
     (job.on_ready)();
     started.go();
-    let outcome = watch::until_end(started, guard, helper, &arriving, terminal)?;
+    let outcome = watch::until_end(started, (guard, helper), &record, &arriving, terminal)?;
     if let Some(monitor) = monitor {
         monitor.finish(outcome != Outcome::Exited(0));
     }

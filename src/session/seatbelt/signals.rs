@@ -14,7 +14,7 @@ pub(super) struct Arriving {
     /// Ignored when ccbox started. SIGPIPE is left out: Rust's runtime has replaced its setting before `main`.
     pub(super) ignored: SignalSet,
     /// The mask when ccbox started.
-    mask: SignalSet,
+    pub(super) mask: SignalSet,
 }
 
 /// Signals that are passed on. SIGCHLD is not: it is about ccbox's own children.

@@ -80,3 +80,50 @@ fn a_long_profile_is_a_file_that_goes() {
     drop(profile);
     assert!(!path.exists());
 }
+
+/// The whole command line: a fixed program, the profile or its file, the stage, the command as it is.
+#[test]
+fn the_command_line_is_sandbox_execs() {
+    assert_eq!(
+        Tools::system(),
+        Tools {
+            sandbox_exec: "/usr/bin/sandbox-exec".into(),
+            log: "/usr/bin/log".into(),
+        }
+    );
+    let tools = Tools::system();
+    let arriving = Arriving {
+        ignored: [1].into_iter().collect(),
+        mask: [2, 15].into_iter().collect(),
+    };
+    let argv: Vec<OsString> = ["make", "-p", "--", "a b"].map(OsString::from).to_vec();
+    let start = Start {
+        tools: &tools,
+        exe: Path::new("/opt/ccbox"),
+        argv: &argv,
+        cwd: Path::new("/w"),
+        env: &[],
+        keep: &[],
+        arriving: &arriving,
+    };
+    let line = |profile: Option<&Profile>| {
+        let command = start.command(profile, [10, 11, 12]);
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        words
+            .map(|w| w.to_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+            .join("|")
+    };
+    let stage = "/opt/ccbox|__stage|10|11|12|2,15|1|--|make|-p|--|a b";
+    let text = Profile::Text("(version 1)".into());
+    assert_eq!(
+        line(Some(&text)),
+        format!("/usr/bin/sandbox-exec|-p|(version 1)|--|{stage}")
+    );
+    let file = Profile::File("/no/such/p.sb".into());
+    assert_eq!(
+        line(Some(&file)),
+        format!("/usr/bin/sandbox-exec|-f|/no/such/p.sb|--|{stage}")
+    );
+    assert_eq!(line(None), stage);
+}

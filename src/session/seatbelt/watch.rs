@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::Started;
 use super::guard::{self, Guard};
-use super::leftovers;
+use super::leftovers::{self, Record};
 use super::signals::Arriving;
 use crate::session::caller::Terminal;
 use crate::session::live::GRACE;
@@ -31,8 +31,8 @@ pub(super) enum News {
 
 pub(super) fn until_end(
     mut started: Started,
-    mut guard: Guard,
-    helper: Option<u32>,
+    (mut guard, helper): (Guard, Option<u32>),
+    record: &Record,
     arriving: &Arriving,
     mut terminal: Option<Terminal>,
 ) -> Result<Outcome, SessionError> {
@@ -45,7 +45,7 @@ pub(super) fn until_end(
     let status = started.status.try_clone().map_err(errors::resources)?;
     follow(command, status, send).map_err(errors::resources)?;
 
-    let roots = leftovers::roots(command);
+    let roots = record.roots(command);
     let mut ledger = Ledger::default();
     let mut deadline: Option<Instant> = None;
     let mut errno = None;
@@ -112,7 +112,7 @@ pub(super) fn until_end(
         }
     };
     started.over = true;
-    leftovers::end(roots, &guard::own(&guard, helper));
+    leftovers::end(roots, record, &guard::own(&guard, helper));
     drop(guard);
     if let Some(terminal) = terminal {
         terminal.hand_back();

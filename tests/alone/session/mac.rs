@@ -11,6 +11,7 @@ use ccbox::session::seatbelt::Tools;
 
 use crate::Case;
 use crate::support::{Dir, eventually, exe, kill, shell_code, spawn_group, stderr, stdout};
+use crate::terminal::Tty;
 
 pub(crate) const CASES: &[Case] = &[
     ("a call on macOS runs through sandbox-exec", whole),
@@ -21,6 +22,10 @@ pub(crate) const CASES: &[Case] = &[
     ("the log of macOS is searched once after a failure", search),
     ("denials that nobody can read are said to be unseen", blind),
     ("a profile that macOS rejects is an own failure", rejected),
+    (
+        "a long profile for macOS is handed over as a file",
+        long_profile,
+    ),
     ("root on macOS is refused", root),
     (
         "inside a sandbox of ccbox nothing is sandboxed twice on macOS",
@@ -34,6 +39,11 @@ pub(crate) const CASES: &[Case] = &[
     ),
     ("no sandbox on macOS and `--sandbox on`", lowered),
     ("an open network on macOS has no proxies", open),
+    ("no network on macOS has proxies that refuse", off),
+    (
+        "the terminal of a call on macOS is in its profile",
+        terminal,
+    ),
 ];
 
 /// As `/usr/bin/sandbox-exec`.
@@ -140,7 +150,8 @@ fn ok(out: &Output) -> String {
     stdout(out)
 }
 
-/// Everything a call without a spec gets: rules, tag, port, environment, events.
+/// Everything a call without a spec gets: rules, tag, port, environment, events (statements 1, 2, 3, 14, 24, 25 of
+/// `backend::seatbelt::tests::statements`).
 fn whole() {
     let mac = Mac::new();
     let out = mac
@@ -238,6 +249,7 @@ fn token() {
     );
 }
 
+/// Statement 28.
 fn scratch() {
     let mac = Mac::new();
     let out = mac
@@ -269,12 +281,26 @@ fn scratch() {
     kill(run.id(), libc::SIGKILL);
     run.wait().unwrap();
     eventually("it is gone", || left() == 0);
+    // One in whose place the command has put a link is a link.
+    let other = mac.dir.0.join("home/other");
+    std::fs::create_dir_all(other.join("closed")).unwrap();
+    std::fs::set_permissions(other.join("closed"), std::fs::Permissions::from_mode(0o500)).unwrap();
+    let swap = format!("mv $TMPDIR gone && ln -s {} $TMPDIR", other.display());
+    ok(&mac.sh(&[], &swap).output().unwrap());
+    let mode = std::fs::metadata(other.join("closed"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!((left(), mode & 0o777), (0, 0o500));
+    let dir = mac.seen("profile");
+    assert!(dir.contains("(deny file-write-unlink file-write-create\n"));
     // A refusal leaves nothing either.
     mac.put("answer", "65\nsandbox-exec: no\n");
     mac.sh(&[], "true").output().unwrap();
     assert_eq!(left(), 0);
 }
 
+/// Statement 24.
 fn denials() {
     let mac = Mac::new();
     let (home, proj) = (mac.dir.0.join("home").canonicalize().unwrap(), mac.proj());
@@ -374,6 +400,7 @@ fn blind() {
     );
 }
 
+/// Statement 23, and MP-7.
 fn rejected() {
     let mac = Mac::new();
     for (answer, words) in [
@@ -405,6 +432,38 @@ fn rejected() {
     assert!(!mac.proj().join("ran").exists());
 }
 
+/// MP-6: 1,000 protected paths of 90 bytes.
+fn long_profile() {
+    let mac = Mac::new();
+    let run = |count: usize| {
+        let paths: Vec<String> = (0..count)
+            .map(|n| format!("\"{}/{n:0>50}\"", mac.proj().display()))
+            .collect();
+        let spec = format!(
+            "protected_paths = [{}]\n[[bind_mounts]]\nhost_path = '.'\n",
+            paths.join(", ")
+        );
+        std::fs::write(mac.proj().join("spec.toml"), spec).unwrap();
+        let out = mac
+            .sh(
+                &["-f", "spec.toml"],
+                "tr '\\0' '\\n' </proc/$$/cmdline | wc -c",
+            )
+            .output()
+            .unwrap();
+        assert!(stdout(&out).trim().parse::<usize>().unwrap() < 1000);
+        mac.seen("profile")
+    };
+    let (none, many) = (run(0), run(1000));
+    let each = (many.len() - none.len()) / 1000;
+    assert!(each < 600, "{each} bytes a path");
+    let asked = mac.seen("asked");
+    assert_eq!(asked.lines().next(), Some("-f"));
+    // Only for as long as it takes to apply it.
+    let profiles = mac.dir.0.join("home/.local/state/ccbox/profiles");
+    assert_eq!(std::fs::read_dir(profiles).unwrap().count(), 0);
+}
+
 fn root() {
     let mac = Mac::new();
     let out = mac
@@ -430,6 +489,12 @@ fn nested() {
         c.env("CCBOX_BACKEND", "native").output().unwrap()
     };
     assert_eq!(ok(&run(&[])), "ran\n");
+    assert_eq!(ok(&run(&["--events", "../nested"])), "ran\n");
+    let events = std::fs::read_to_string(mac.dir.0.join("nested")).unwrap();
+    assert!(
+        events.contains("\"nested\"") && events.contains("\"exit_code\":0"),
+        "{events}"
+    );
     let given = run(&["-p", "mode = 'review'"]);
     assert_eq!(
         (given.status.code(), stdout(&given).as_str()),
@@ -512,6 +577,15 @@ fn unmade() {
             top.display()
         )
     );
+    let verbose = mac.sh(&["-v"], "true").output().unwrap();
+    let claude = mac.proj().join(".claude");
+    let line = format!("ccbox: the command cannot make `{}`", claude.display());
+    let said = stderr(&verbose);
+    assert!(
+        said.lines()
+            .any(|l| l.starts_with(&line) && !l.contains("temp/")),
+        "{said}"
+    );
     std::fs::create_dir_all(&dir).unwrap();
     let out = mac
         .sh(&["--protect", protect.to_str().unwrap()], "true")
@@ -521,6 +595,19 @@ fn unmade() {
 }
 
 fn lowered() {
+    let plain = Mac::new();
+    let out = plain
+        .sh(
+            &["--backend", "none"],
+            "echo [$HTTP_PROXY] $CCBOX_BACKEND; exit 3",
+        )
+        .output()
+        .unwrap();
+    assert_eq!(
+        (stdout(&out).as_str(), out.status.code()),
+        ("[] none\n", Some(3))
+    );
+    assert!(plain.seen("runs").is_empty() && plain.seen("logs").is_empty());
     let mac = Mac::new();
     mac.put("answer", "65\nsandbox-exec: no\n");
     let out = mac
@@ -536,6 +623,7 @@ fn lowered() {
     );
 }
 
+/// Statement 22.
 fn open() {
     let mac = Mac::new();
     let out = mac
@@ -544,4 +632,47 @@ fn open() {
         .unwrap();
     assert!(ok(&out).starts_with("[] "), "{}", stdout(&out));
     assert!(!mac.seen("profile").contains("(deny network*"));
+}
+
+/// Statement 13.
+fn off() {
+    let mac = Mac::new();
+    let ask = r#"
+        login=${HTTP_PROXY#http://}; login=${login%@*}
+        exec 3<>/dev/tcp/127.0.0.1/${HTTP_PROXY##*:}
+        printf 'GET http://github.com/ HTTP/1.1\r\nHost: github.com\r\nProxy-Authorization: Basic %s\r\n\r\n' \
+            "$(printf %s "$login" | base64 -w0)" >&3
+        head -n 1 <&3 | cut -d ' ' -f 2"#;
+    let out = mac.sh(&["--no-network"], ask).output().unwrap();
+    assert_eq!(ok(&out), "403\n");
+    assert!(
+        stderr(&out).contains("network is off for this run"),
+        "{}",
+        stderr(&out)
+    );
+    assert!(mac.seen("profile").contains("(deny network*"));
+}
+
+/// By its name: those of other windows stay closed.
+fn terminal() {
+    let mac = Mac::new();
+    let tools = mac.dir.0.join("tools");
+    let line = format!(
+        "HOME={0}/home TMPDIR={0}/temp exec {1} mac {2} 1000 run -- sh -c 'tty; exit 4'",
+        mac.dir.0.display(),
+        exe().display(),
+        tools.display(),
+    );
+    let tty = Tty::new(&mac.proj(), &line);
+    let path = tty.path.clone();
+    let (code, text) = tty.end();
+    assert_eq!(
+        (code, text.as_str()),
+        (Some(4), format!("{path}\n").as_str())
+    );
+    let literal = format!("(literal \"{path}\")");
+    assert!(mac.seen("profile").matches(&literal).count() >= 2);
+    // None where there is none.
+    ok(&mac.sh(&[], "true").output().unwrap());
+    assert!(!mac.seen("profile").contains("(literal \"/dev/pts/"));
 }

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use ccbox::session::seatbelt::log::Denial;
@@ -28,6 +28,10 @@ pub(crate) const CASES: &[Case] = &[
         proxies,
     ),
     ("ccbox killed ends the command and its helpers", killed),
+    (
+        "what was started before ccbox does not end with it",
+        earlier,
+    ),
     ("the command's denials are told", denials),
     (
         "nothing of ccbox's own descriptors reaches the command",
@@ -89,8 +93,16 @@ pub(crate) fn main(
     keep_fds: Vec<i32>,
     command: Vec<OsString>,
 ) -> ExitCode {
-    let here = std::env::temp_dir().join(format!("seatbelt-{}", std::process::id()));
-    std::fs::create_dir_all(&here).unwrap();
+    // In the directory of the check, which goes with it: a run that is killed leaves this one.
+    let name = format!(".seatbelt-{}", std::process::id());
+    let here = std::env::current_dir().unwrap().join(&name);
+    let here = if std::fs::create_dir(&here).is_ok() {
+        here
+    } else {
+        let other = std::env::temp_dir().join(&name);
+        std::fs::create_dir(&other).unwrap();
+        other
+    };
     let tools = Tools {
         sandbox_exec: write(&here.join("sandbox-exec"), STAND_IN),
         log: if with_log {
@@ -239,7 +251,7 @@ fn killed() {
         "setsid sleep 4301 & > ready; sleep 4301",
     ));
     eventually("ready", || dir.0.join("ready").exists());
-    let here = std::env::temp_dir().join(format!("seatbelt-{}", run.id()));
+    let here = dir.0.join(format!(".seatbelt-{}", run.id()));
     let mut log = String::new();
     eventually("the log is read", || {
         log = std::fs::read_to_string(here.join("log.pid")).unwrap_or_default();
@@ -255,6 +267,36 @@ fn killed() {
     nothing_left(run.id(), "sleep 4301");
     eventually("the log is read no more", || !reads());
     std::fs::remove_dir_all(here).unwrap();
+}
+
+/// A script that becomes ccbox is the parent of what it has started.
+fn earlier() {
+    let dir = Dir::new();
+    let line = format!(
+        "sleep 4313 & echo $! > mine; exec {} box --seatbelt -- bash -c 'sleep 4314 & echo $! > its'",
+        crate::support::exe().display()
+    );
+    let status = Command::new("bash")
+        .args(["-c", &line])
+        .current_dir(&dir.0)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let pid = |name: &str| {
+        std::fs::read_to_string(dir.0.join(name))
+            .unwrap()
+            .trim()
+            .to_owned()
+    };
+    let state = |pid: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().unwrap_or_default().chars().next()
+    };
+    eventually("it is gone", || {
+        matches!(state(&pid("its")), None | Some('Z' | 'X'))
+    });
+    assert_eq!(state(&pid("mine")), Some('S'));
+    kill(pid("mine").parse().unwrap(), libc::SIGKILL);
 }
 
 fn denials() {

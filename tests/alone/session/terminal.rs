@@ -32,9 +32,9 @@ pub(crate) const CASES: &[Case] = &[
 const SHELL: &str = "env PS1='inside> ' bash --norc -i";
 
 /// A command on a terminal of its own.
-struct Tty {
+pub(crate) struct Tty {
     master: std::fs::File,
-    path: String,
+    pub(crate) path: String,
     child: Child,
     /// What came and was not expected yet.
     unread: Vec<u8>,
@@ -43,7 +43,7 @@ struct Tty {
 
 impl Tty {
     /// A shell line, the terminal being its controlling one.
-    fn new(dir: &Path, line: &str) -> Self {
+    pub(crate) fn new(dir: &Path, line: &str) -> Self {
         let pty = nix::pty::openpty(None, None).unwrap();
         // Only we may hold the terminal's other side, or it could not hang up.
         nix::fcntl::fcntl(&pty.master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
@@ -116,7 +116,7 @@ impl Tty {
     }
 
     /// Waits for the end; the code and everything that was shown.
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let limit = Instant::now() + Duration::from_secs(20);
         let status = loop {
             self.read(Duration::from_millis(10));

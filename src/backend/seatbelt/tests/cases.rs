@@ -13,7 +13,7 @@ use crate::plan::seatbelt;
 use crate::policy::path::{ListKind, PathEntry};
 use crate::policy::{Caches, NetworkMode, Policy, Ruled, View};
 
-fn chat() -> Policy {
+pub(super) fn chat() -> Policy {
     let mut p = dispatch();
     p.fs.view = View::Host;
     p.fs.caches = Caches::None;
@@ -23,7 +23,7 @@ fn chat() -> Policy {
     p
 }
 
-fn profile(p: &Policy, fs: &FakeFs) -> Result<String, ProfileError> {
+pub(super) fn profile(p: &Policy, fs: &FakeFs) -> Result<String, ProfileError> {
     let rules = seatbelt::rules(p, &host(), fs, Path::new(TMP)).unwrap();
     let run = RunFacts {
         tag: TAG.to_owned(),

@@ -78,6 +78,9 @@ fn statement_01_the_backend_is_seatbelt_and_the_note_says_what_that_is() {
         note,
         "sandbox-exec (Seatbelt): namespace isolation, no kernel boundary"
     );
+    // What the probe makes of it: `host::probe::tests::macos_is_available_where_a_profile_is_applied`. The one program it takes:
+    let tools = crate::session::seatbelt::Tools::system();
+    assert_eq!(tools.sandbox_exec, Path::new("/usr/bin/sandbox-exec"));
 }
 
 #[test]
@@ -380,6 +383,23 @@ fn statement_14_the_proxies_are_on_the_loopback_of_the_host() {
         "network-outbound",
         &["localhost:51235", "localhost:5123"],
     );
+    let exe = Path::new("/opt/ccbox");
+    let vars = crate::proxy::child_env(
+        51234,
+        crate::proxy::Instead::default(),
+        crate::policy::AllProxy::Http,
+        Some("token"),
+        exe,
+        None,
+    );
+    let of = |name: &str| {
+        let found = vars.iter().find(|(n, _)| n == name).unwrap();
+        found.1.to_str().unwrap().to_owned()
+    };
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+        assert_eq!(of(name), "http://ccbox:token@127.0.0.1:51234");
+    }
+    assert!(of("GIT_SSH_COMMAND").contains("/opt/ccbox connect"));
 }
 
 #[test]
