@@ -1,9 +1,12 @@
 //! Which backend runs, and what is said about it (R10, R12, R13, semantics 14).
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::path::PathBuf;
 
 use super::Fault;
 use super::usage::UsageError;
+use crate::backend;
 use crate::host::FsView;
 use crate::host::Platform;
 use crate::host::bwrap::{self, Missing};
@@ -11,6 +14,7 @@ use crate::host::probe::observe::OsRelease;
 use crate::host::probe::{install_hint, microvm_missing};
 use crate::plan::{Plan, PlanError};
 use crate::policy::{BackendChoice, EngineChoice, NetworkMode, Policy, SandboxMode};
+use crate::session::harden::landlock_abi;
 
 /// The chosen backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub(super) enum Chosen {
     Builtin(Option<PathBuf>),
     /// bubblewrap at a fixed path.
     Bwrap(PathBuf),
+    /// Landlock without namespaces; with the run's `$TMPDIR`.
+    Landlock(PathBuf),
     /// Nothing isolates; the line says why, and `-q` does not drop it.
     None(String),
 }
@@ -27,7 +33,7 @@ impl Chosen {
     /// As in `CCBOX_BACKEND` and the handle document.
     pub(super) fn backend(&self) -> &'static str {
         match self {
-            Self::Builtin(_) | Self::Bwrap(_) => "native",
+            Self::Builtin(_) | Self::Bwrap(_) | Self::Landlock(_) => "native",
             Self::None(_) => "none",
         }
     }
@@ -118,7 +124,7 @@ pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
         ..UsageError::not_yet(what)
     };
     match policy.engine {
-        EngineChoice::Landlock => return Err(not_yet("engine `landlock`").into()),
+        EngineChoice::Landlock if offer.system().is_none() => return Ok(landlock()?),
         EngineChoice::Builtin if open => {
             return Err(not_yet("engine `builtin` with an open network").into());
         }
@@ -126,7 +132,10 @@ pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
         EngineChoice::Auto if !open && offer.system().is_none() => {
             return Ok(Chosen::Builtin(offer.bwrap.clone().ok()));
         }
-        EngineChoice::Auto | EngineChoice::Builtin | EngineChoice::Bwrap => {}
+        EngineChoice::Auto
+        | EngineChoice::Builtin
+        | EngineChoice::Bwrap
+        | EngineChoice::Landlock => {}
     }
     match (&offer.bwrap, offer.obstacle()) {
         (Ok(path), None) => Ok(Chosen::Bwrap(path.clone())),
@@ -147,12 +156,54 @@ pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
     }
 }
 
+/// Engine `landlock`, where the kernel has what it needs.
+pub(super) fn landlock() -> Result<Chosen, UsageError> {
+    kernel(landlock_abi(), yama())?;
+    let number = RandomState::new().build_hasher().finish();
+    Ok(Chosen::Landlock(backend::landlock::temporary(number)))
+}
+
+/// Landlock's ABI and what Yama lets a parent see of its child (ptrace_scope of Yama's documentation).
+fn kernel(abi: i32, yama: u32) -> Result<(), UsageError> {
+    if abi < backend::landlock::ABI {
+        let has = match abi {
+            0 => "none, or it is off".to_owned(),
+            n => format!("ABI {n}"),
+        };
+        let floor = backend::landlock::ABI;
+        return Err(UsageError {
+            message: format!(
+                "engine `landlock` needs Landlock ABI {floor} (Linux 6.12), the kernel has {has}"
+            ),
+            hint: None,
+        });
+    }
+    if yama >= 2 {
+        return Err(UsageError::new(
+            format!(
+                "engine `landlock` cannot read what a command asks for: kernel.yama.ptrace_scope is {yama}"
+            ),
+            "sysctl kernel.yama.ptrace_scope=1",
+        ));
+    }
+    Ok(())
+}
+
+/// 0 where the kernel has no Yama.
+fn yama() -> u32 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    text.ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
+}
+
 /// A rule that somebody wrote down and that cannot be held here keeps every isolated run from starting (R14). Where nothing is
 /// isolated, the status line says so already.
-pub(super) fn holds(plan: &Plan, chosen: &Chosen) -> Result<(), PlanError> {
+pub(super) fn holds(plan: &Plan, policy: &Policy, chosen: &Chosen) -> Result<(), PlanError> {
     match (chosen, &plan.refusal) {
-        (Chosen::Builtin(_) | Chosen::Bwrap(_), Some(refusal)) => Err(refusal.clone()),
-        (Chosen::Builtin(_) | Chosen::Bwrap(_), None) | (Chosen::None(_), _) => Ok(()),
+        (Chosen::None(_), _) | (Chosen::Builtin(_) | Chosen::Bwrap(_), None) => Ok(()),
+        (Chosen::Builtin(_) | Chosen::Bwrap(_) | Chosen::Landlock(_), Some(refusal)) => {
+            Err(refusal.clone())
+        }
+        (Chosen::Landlock(_), None) => backend::landlock::fits(plan, policy),
     }
 }
 

@@ -15,8 +15,8 @@ use super::{Fault, diagnose, enforced, render, rooms};
 use nix::sys::signal::SigSet;
 
 use crate::backend::bwrap::proxy_port;
-use crate::backend::{Engine, Invocation, NetSetup};
-use crate::policy::SandboxMode;
+use crate::backend::{Engine, Invocation, NetSetup, landlock};
+use crate::policy::{NetworkMode, SandboxMode};
 use crate::proxy::{ProxyConfig, ProxySet};
 use crate::report::access::AccessLog;
 use crate::report::event::{Event, Handle, State};
@@ -106,6 +106,7 @@ impl Launch<'_> {
         if self.report.verbosity() >= Verbosity::Debug {
             let line = match &invocation.engine {
                 Engine::Builtin => "builtin".to_owned(),
+                Engine::Landlock { tmp } => format!("landlock, $TMPDIR {}", tmp.display()),
                 Engine::Bwrap { .. } | Engine::None => render::argv(&invocation),
             };
             self.report.debug(&format!("backend: {line}"));
@@ -122,7 +123,7 @@ impl Launch<'_> {
             keep_fds: self.keep_fds.to_vec(),
             state_dirs: match chosen {
                 Chosen::Builtin(_) | Chosen::Bwrap(_) => plan.state_dirs.clone(),
-                Chosen::None(_) => Vec::new(),
+                Chosen::Landlock(_) | Chosen::None(_) => Vec::new(),
             },
             broker: self.broker(chosen),
             on_listeners: Box::new(|doors| {
@@ -145,6 +146,7 @@ impl Launch<'_> {
     fn broker(&self, chosen: &Chosen) -> Option<BrokerSetup> {
         let plan = match chosen {
             Chosen::Builtin(_) | Chosen::Bwrap(_) => Arc::clone(self.ready.plan.broker.as_ref()?),
+            Chosen::Landlock(tmp) => Arc::new(landlock::broker(&self.ready.plan, tmp)?),
             Chosen::None(_) => return None,
         };
         Some(BrokerSetup {
@@ -162,6 +164,11 @@ impl Launch<'_> {
         let mut out = render::invocation(self.ready, chosen, net, wants_version);
         let changes = match net {
             NetSetup::PreStage | NetSetup::Inner => rooms::proxy_env(self.ready),
+            NetSetup::Host if plan.network.mode == NetworkMode::Off => Changes {
+                // There is nothing that the caller's proxies could be reached by.
+                set: Vec::new(),
+                ..rooms::proxy_env(self.ready)
+            },
             NetSetup::Host => Changes::default(),
         };
         let private_tmp = !matches!(chosen, Chosen::None(_)) && !plan.fs_disabled;
@@ -170,7 +177,10 @@ impl Launch<'_> {
             backend: chosen.backend(),
             session_id: self.session_id,
             cwd: &plan.cwd,
-            tmpdir: (private_tmp && !own_choice).then_some(Path::new(PRIVATE_TMP)),
+            tmpdir: (private_tmp && !own_choice).then_some(match chosen {
+                Chosen::Landlock(tmp) => tmp.as_path(),
+                Chosen::Builtin(_) | Chosen::Bwrap(_) | Chosen::None(_) => Path::new(PRIVATE_TMP),
+            }),
         };
         out.inner.env = child_env::finish(std::mem::take(&mut out.inner.env), changes, marks);
         out
@@ -195,7 +205,7 @@ impl Launch<'_> {
 
     fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
         let words = enforced::words(&self.ready.plan, chosen, e);
-        if let Chosen::Builtin(_) | Chosen::Bwrap(_) = chosen {
+        if !matches!(chosen, Chosen::None(_)) {
             let line = format!("sandbox ON ({}, {})", chosen.backend(), e.engine);
             self.report.verbose(&line);
         }
@@ -220,7 +230,7 @@ fn next(chosen: &Chosen) -> Option<Chosen> {
     match chosen {
         Chosen::Builtin(bwrap) => bwrap.clone().map(Chosen::Bwrap),
         Chosen::Bwrap(_) => Some(chosen.clone()),
-        Chosen::None(_) => None,
+        Chosen::Landlock(_) | Chosen::None(_) => None,
     }
 }
 

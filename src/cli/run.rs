@@ -56,7 +56,7 @@ fn wrap(
     };
     let ready = prepare(host, &args.policy, specs, &args.command, extra)?;
     let chosen = engine::choose(&ready.loaded.policy, &Offer::of(&RealFs, ready.host.uid))?;
-    engine::holds(&ready.plan, &chosen)?;
+    engine::holds(&ready.plan, &ready.loaded.policy, &chosen)?;
     if args.trace && matches!(chosen, Chosen::None(_)) {
         return Err(trace_of_nothing().into());
     }

@@ -1,5 +1,6 @@
 //! The live run: starts the engine, serves the proxies, relays signals, ends with the child.
 
+mod alone;
 mod caller;
 mod caught;
 mod confine;
@@ -270,6 +271,7 @@ fn engine_name(engine: &Engine) -> String {
     match engine {
         Engine::None => "none".to_owned(),
         Engine::Builtin => "builtin".to_owned(),
+        Engine::Landlock { .. } => "landlock".to_owned(),
         Engine::Bwrap { version: None, .. } => "bwrap".to_owned(),
         Engine::Bwrap {
             version: Some(text),

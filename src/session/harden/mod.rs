@@ -21,6 +21,7 @@ mod table;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::io;
 
@@ -30,6 +31,7 @@ pub use floor::FloorError;
 pub use inputs::{InputError, rebind_inputs};
 pub use read_floor::{ReadFloor, ReadFloorError};
 pub use rule::Arch;
+pub use view::{View, ViewError};
 
 pub use crate::sys::landlock::abi as landlock_abi;
 pub use crate::sys::seccomp::Listener;
@@ -52,6 +54,10 @@ pub struct FilterOptions {
     pub reads: bool,
     /// With the broker: stream sockets of AF_UNIX may be made, and it decides where they are bound and connected.
     pub sockets: bool,
+    /// No namespaces and no mounts stand behind the filter.
+    pub alone: bool,
+    /// No socket of a network is made.
+    pub no_network: bool,
 }
 
 impl FilterOptions {

@@ -56,6 +56,7 @@ fn setup(ws: &Path, exempt: Vec<PathBuf>, say: Say) -> BrokerSetup {
             git: false,
             lock_dir: None,
             reads: None,
+            alone: false,
             sockets: None,
         }),
         sink: Arc::new(say),
@@ -263,6 +264,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             read_floor: ccbox::plan::ReadFloor::default(),
             trap_reads: false,
             trap_sockets: false,
+            alone: None,
         },
         premounts,
     };
