@@ -207,6 +207,7 @@ pub(super) fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
         read_floor: plan.read_floor.clone(),
         trap_reads: plan.broker.as_ref().is_some_and(|b| b.reads.is_some()),
         trap_sockets: plan.broker.as_ref().is_some_and(|b| b.sockets.is_some()),
+        own_group: false,
         floor: plan.broker.as_ref().map(|broker| Floor {
             covered: broker.trees.iter().map(|t| t.guest.clone()).collect(),
             exempt: broker.exempt.clone(),

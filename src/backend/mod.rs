@@ -141,6 +141,9 @@ pub struct InnerPlan {
     pub trap_reads: bool,
     /// With a floor: Unix sockets may be made, and the broker is asked where they are bound and connected.
     pub trap_sockets: bool,
+    /// The command is a process group of its own and the terminal's foreground one where ccbox' is: an interactive shell (which else
+    /// finds a group it cannot name in its process namespace, and dash(1) ends with "Cannot set tty process group").
+    pub own_group: bool,
     /// No mounts and no namespaces stand behind domain and filter.
     pub alone: Option<Alone>,
 }

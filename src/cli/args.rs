@@ -40,6 +40,19 @@ pub enum Command {
     /// between: the arguments go to execve(2) as they are.
     #[command(after_long_help = AFTER, override_usage = "ccbox run [OPTIONS] [--] CMD [ARG]...")]
     Run(RunArgs),
+    /// Run the user's shell inside
+    ///
+    /// The profile is `terminal` unless a spec or another one is given: home and current directory writable, network open, keys closed.
+    #[command(override_usage = "ccbox shell [OPTIONS]")]
+    Shell(ShellArgs),
+    /// Shell mode: /bin/sh inside, for programs that call a shell
+    ///
+    /// `ccbox -c STRING` and the name `ccbox-sh` are the same. There are no options: all arguments are those of /bin/sh, and the rules are
+    /// those of the discovered files and of CCBOX_SPEC. So it can be make's SHELL, npm's script-shell, or the shell of a program's system(3).
+    #[command(
+        override_usage = "ccbox sh [SHELL-ARG]...\n       ccbox -c STRING [NAME [ARG]...]\n       ccbox-sh [SHELL-ARG]..."
+    )]
+    Sh(ShArgs),
     /// Print the resolved plan: layers, mounts, denies, hosts, environment, engine
     ///
     /// Nothing is run and nothing is changed.
@@ -68,6 +81,19 @@ pub enum Command {
     ///
     /// Prints every grant that is accepted.
     Trust(TrustArgs),
+    /// Run a command and print the spec it needs
+    ///
+    /// Secrets and what is mandatory or protected stay closed; beside that the command may read everything, write in the current
+    /// directory and in the home directory, and reach every public host. What it does there is real. The spec has no more than what
+    /// it used, and never a directory that would open home, the system or a secret.
+    #[command(override_usage = "ccbox learn [OPTIONS] [--] CMD [ARG]...")]
+    Learn(LearnArgs),
+    /// Turn the denials of the last run into lines of a spec
+    ///
+    /// Prints them as TOML, and changes nothing unless `--write` names a file. What is mandatory or protected is never among them;
+    /// secrets and files of the system only with `--force`.
+    #[command(override_usage = "ccbox allow --last [N]... [--all] [--force] [--write FILE]")]
+    Allow(AllowArgs),
     /// Private caches of earlier runs
     Caches(CachesArgs),
     /// SOCKS connector for ssh's ProxyCommand (inside the sandbox)
@@ -76,19 +102,6 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Print a man page (to be read with `man -l -`)
     Man(ManArgs),
-
-    /// Run the user's shell inside (not supported yet)
-    #[command(hide = true, disable_help_flag = true)]
-    Shell(LaterArgs),
-    /// Shell mode (not supported yet)
-    #[command(hide = true, disable_help_flag = true)]
-    Sh(LaterArgs),
-    /// Print the minimal spec a command needs (not supported yet)
-    #[command(hide = true, disable_help_flag = true)]
-    Learn(LaterArgs),
-    /// Turn denials into spec lines (not supported yet)
-    #[command(hide = true, disable_help_flag = true)]
-    Allow(LaterArgs),
 }
 
 /// Which spec counts, and sugar for its keys. The flag wins over the file.
@@ -187,9 +200,46 @@ pub struct RunArgs {
     /// Say what is enforced; twice: also the backend's argument vector
     #[arg(short = 'v', long, action = ArgAction::Count)]
     pub verbose: u8,
+    /// The command is an interactive shell; no option, `ccbox shell` sets it.
+    #[arg(skip)]
+    pub interactive: bool,
     /// The command and its arguments
     #[arg(value_name = "CMD", trailing_var_arg = true, num_args = 0..)]
     pub command: Vec<OsString>,
+}
+
+/// `ccbox shell`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ShellArgs {
+    /// Policy options.
+    #[command(flatten)]
+    pub policy: PolicyArgs,
+    /// Write events as JSON lines to a file, or to an inherited descriptor: `fd:N`
+    #[arg(long, value_name = "FILE|fd:N")]
+    pub events: Option<OsString>,
+    /// Also report what cannot be read because it is not shown inside
+    #[arg(long)]
+    pub trace: bool,
+    /// Print the backend's command line, shell-quoted, and run nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Pass an inherited descriptor on to the shell
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(3..), action = ArgAction::Append)]
+    pub keep_fd: Vec<i32>,
+    /// No violation lines
+    #[arg(short = 'q', long, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say what is enforced; twice: also the backend's argument vector
+    #[arg(short = 'v', long, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// `ccbox sh`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ShArgs {
+    /// Arguments of /bin/sh
+    #[arg(value_name = "SHELL-ARG", trailing_var_arg = true, allow_hyphen_values = true, num_args = 0..)]
+    pub arguments: Vec<OsString>,
 }
 
 /// `ccbox explain`.
@@ -288,6 +338,52 @@ pub struct TrustArgs {
     pub file: PathBuf,
 }
 
+/// `ccbox learn`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct LearnArgs {
+    /// Value of `${param:KEY}` in the user's configuration
+    #[arg(short = 'D', long = "define", value_name = "KEY=VALUE", value_parser = key_value, action = ArgAction::Append)]
+    pub params: Vec<(String, String)>,
+    /// Path that stays closed for writing
+    #[arg(long, value_name = "PATH", action = ArgAction::Append)]
+    pub protect: Vec<OsString>,
+    /// Path that stays closed for reading
+    #[arg(long, value_name = "PATH", action = ArgAction::Append)]
+    pub deny_read: Vec<OsString>,
+    /// Host that stays closed
+    #[arg(long, value_name = "PATTERN", action = ArgAction::Append)]
+    pub deny_host: Vec<String>,
+    /// Write the spec to this new file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(value_name = "CMD", trailing_var_arg = true, num_args = 0..)]
+    pub command: Vec<OsString>,
+}
+
+/// `ccbox allow`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct AllowArgs {
+    /// The last run with denials that was started in this directory
+    #[arg(long, conflicts_with = "session")]
+    pub last: bool,
+    /// The run of this name instead
+    #[arg(long, value_name = "ID", value_parser = session_id)]
+    pub session: Option<String>,
+    /// Only these denials, by their number
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub numbers: Vec<u32>,
+    /// All that can be allowed
+    #[arg(long, conflicts_with = "numbers")]
+    pub all: bool,
+    /// Secrets and files of the system as well
+    #[arg(long)]
+    pub force: bool,
+    /// Add the lines to this file, with its comments kept; made where it is not there
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+}
+
 /// `ccbox caches`.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct CachesArgs {
@@ -337,14 +433,6 @@ pub struct ManArgs {
     /// `ccbox` (default), a subcommand, or `ccbox.toml`
     #[arg(value_name = "PAGE")]
     pub page: Option<String>,
-}
-
-/// Arguments of a subcommand that does not exist yet: all are taken, none is used.
-#[derive(Debug, Clone, Args)]
-pub struct LaterArgs {
-    /// Whatever was typed
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, num_args = 0..)]
-    pub rest: Vec<OsString>,
 }
 
 /// The clap tree, for parsing, man pages and completions.

@@ -232,7 +232,7 @@ fn inherited(n: i32) -> io::Result<File> {
 }
 
 /// A name for a run that has none: 64 random bits from the standard library's hash keys, which the kernel seeds.
-fn fresh_session_id() -> String {
+pub(super) fn fresh_session_id() -> String {
     let random = std::hash::RandomState::new().build_hasher().finish();
     format!("run-{random:016x}")
 }

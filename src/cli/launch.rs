@@ -9,9 +9,11 @@ use std::sync::Arc;
 use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
+use super::learn::Learned;
+use super::machine::Machine;
 use super::reads::Reads;
 use super::writes::Writes;
-use super::{Fault, diagnose, enforced, render, rooms};
+use super::{Fault, diagnose, enforced, render, rooms, seatbelt};
 use nix::sys::signal::SigSet;
 
 use crate::backend::bwrap::proxy_port;
@@ -36,14 +38,19 @@ pub(super) struct Launch<'a> {
     pub(super) report: &'a Arc<Reporter>,
     /// Where each connection is written down.
     pub(super) access: Option<Arc<AccessLog>>,
+    /// The command is an interactive shell.
+    pub(super) own_group: bool,
+    /// Takes what calls touch.
+    pub(super) learned: Option<Arc<Learned>>,
     /// For the first attempt.
     pub(super) early: Cell<Option<Early>>,
+    pub(super) machine: &'a Machine,
 }
 
 /// A session that failed, and whether the sandbox stood by then.
-struct Broken {
-    error: SessionError,
-    stood: bool,
+pub(super) struct Broken {
+    pub(super) error: SessionError,
+    pub(super) stood: bool,
 }
 
 impl Launch<'_> {
@@ -84,7 +91,7 @@ impl Launch<'_> {
         if stood || known || matches!(chosen, Chosen::None(_)) {
             return Err(error.into());
         }
-        let Some(cause) = diagnose::cause(&self.ready.host.exe) else {
+        let Some(cause) = diagnose::cause(&self.ready.host.exe, self.machine) else {
             return Err(error.into());
         };
         if !on {
@@ -97,6 +104,9 @@ impl Launch<'_> {
     }
 
     fn attempt(&self, chosen: &Chosen, net: NetSetup) -> Result<Outcome, Broken> {
+        if *chosen == Chosen::Seatbelt {
+            return seatbelt::attempt(self, &self.machine.tools);
+        }
         let plan = &self.ready.plan;
         let listen = match net {
             NetSetup::PreStage | NetSetup::Inner => ports(&plan.network.forwarded_ports),
@@ -123,7 +133,7 @@ impl Launch<'_> {
             keep_fds: self.keep_fds.to_vec(),
             state_dirs: match chosen {
                 Chosen::Builtin(_) | Chosen::Bwrap(_) => plan.state_dirs.clone(),
-                Chosen::Landlock(_) | Chosen::None(_) => Vec::new(),
+                Chosen::Landlock(_) | Chosen::Seatbelt | Chosen::None(_) => Vec::new(),
             },
             broker: self.broker(chosen),
             on_listeners: Box::new(|doors| {
@@ -147,13 +157,14 @@ impl Launch<'_> {
         let plan = match chosen {
             Chosen::Builtin(_) | Chosen::Bwrap(_) => Arc::clone(self.ready.plan.broker.as_ref()?),
             Chosen::Landlock(tmp) => Arc::new(landlock::broker(&self.ready.plan, tmp)?),
-            Chosen::None(_) => return None,
+            Chosen::Seatbelt | Chosen::None(_) => return None,
         };
         Some(BrokerSetup {
             plan,
             sink: Arc::new(
                 Writes::new(&self.ready.plan, &self.ready.host.home_real, self.report)
-                    .logging(self.access.clone()),
+                    .logging(self.access.clone())
+                    .learning(self.learned.clone()),
             ),
         })
     }
@@ -162,6 +173,7 @@ impl Launch<'_> {
         let (plan, policy) = (&self.ready.plan, &self.ready.loaded.policy);
         let wants_version = self.report.verbosity() >= Verbosity::Verbose;
         let mut out = render::invocation(self.ready, chosen, net, wants_version);
+        out.inner.own_group = self.own_group;
         let changes = match net {
             NetSetup::PreStage | NetSetup::Inner => rooms::proxy_env(self.ready),
             NetSetup::Host if plan.network.mode == NetworkMode::Off => Changes {
@@ -179,7 +191,9 @@ impl Launch<'_> {
             cwd: &plan.cwd,
             tmpdir: (private_tmp && !own_choice).then_some(match chosen {
                 Chosen::Landlock(tmp) => tmp.as_path(),
-                Chosen::Builtin(_) | Chosen::Bwrap(_) | Chosen::None(_) => Path::new(PRIVATE_TMP),
+                Chosen::Builtin(_) | Chosen::Bwrap(_) | Chosen::Seatbelt | Chosen::None(_) => {
+                    Path::new(PRIVATE_TMP)
+                }
             }),
         };
         out.inner.env = child_env::finish(std::mem::take(&mut out.inner.env), changes, marks);
@@ -203,7 +217,7 @@ impl Launch<'_> {
         })
     }
 
-    fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
+    pub(super) fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
         let words = enforced::words(&self.ready.plan, chosen, e);
         if !matches!(chosen, Chosen::None(_)) {
             let line = format!("sandbox ON ({}, {})", chosen.backend(), e.engine);
@@ -230,7 +244,7 @@ fn next(chosen: &Chosen) -> Option<Chosen> {
     match chosen {
         Chosen::Builtin(bwrap) => bwrap.clone().map(Chosen::Bwrap),
         Chosen::Bwrap(_) => Some(chosen.clone()),
-        Chosen::Landlock(_) | Chosen::None(_) => None,
+        Chosen::Landlock(_) | Chosen::Seatbelt | Chosen::None(_) => None,
     }
 }
 

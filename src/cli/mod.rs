@@ -1,6 +1,7 @@
 //! argv → one subcommand → exit code.
 
 mod access;
+mod allow;
 pub mod args;
 mod caches;
 mod check;
@@ -17,9 +18,12 @@ mod explain;
 #[cfg(test)]
 mod fixtures;
 mod init;
+mod kernel;
 mod known_hosts;
 mod late;
 mod launch;
+mod learn;
+mod machine;
 mod nested;
 pub mod pages;
 mod parse;
@@ -29,6 +33,8 @@ mod reads;
 mod render;
 mod rooms;
 mod run;
+mod seatbelt;
+mod shell;
 mod trust;
 pub mod usage;
 mod writes;
@@ -36,6 +42,8 @@ mod writes;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
+
+pub use machine::Machine;
 
 use crate::exit::{self, Failure, OWN_FAILURE};
 use crate::report::{self, Reporter, Verbosity};
@@ -58,7 +66,17 @@ enum Ending {
 /// The whole program after start-up: everything but the inner stage and the trials of the probe.
 #[must_use]
 pub fn main(argv: &[OsString]) -> ExitCode {
-    let call = match understood(argv) {
+    main_on(argv, &Machine::here())
+}
+
+/// As [`main`], on a system that is named.
+#[must_use]
+pub fn main_on(argv: &[OsString], machine: &Machine) -> ExitCode {
+    if let Some(arguments) = shell::shell_arguments(argv) {
+        let report = Arc::new(Reporter::stderr(Verbosity::Normal));
+        return end(shell::sh(arguments, &report, machine), &report);
+    }
+    let call = match parse::parse(argv) {
         Ok(call) => call,
         Err(Understood::Answer(text)) => {
             return match report::answer(text.as_bytes()) {
@@ -74,7 +92,11 @@ pub fn main(argv: &[OsString]) -> ExitCode {
         }
     };
     let report = Arc::new(Reporter::stderr(verbosity(&call.cli.command)));
-    match dispatch(call, &report) {
+    end(dispatch(call, &report, machine), &report)
+}
+
+fn end(ending: Result<Ending, Fault>, report: &Reporter) -> ExitCode {
+    match ending {
         Ok(Ending::Code(code)) => ExitCode::from(code),
         Ok(Ending::Signal(n)) => rooms::die_by(n),
         Err(e) => {
@@ -96,23 +118,15 @@ pub fn probe_child(what: Option<&OsString>) -> ExitCode {
     }
 }
 
-/// Names under which this program is shell mode.
-const SHELL_NAME: &str = "ccbox-sh";
-
-fn understood(argv: &[OsString]) -> Result<Call, Understood> {
-    let name = argv.first().map(std::path::Path::new);
-    let shell = name.and_then(std::path::Path::file_name) == Some(SHELL_NAME.as_ref());
-    if shell || argv.get(1).is_some_and(|a| a == "-c") {
-        return Err(UsageError::not_yet("shell mode (`ccbox -c`, `ccbox sh`)").into());
-    }
-    parse::parse(argv)
-}
-
 fn verbosity(command: &Command) -> Verbosity {
-    let Command::Run(run) = command else {
+    let (quiet, verbose) = if let Command::Run(run) = command {
+        (run.quiet, run.verbose)
+    } else if let Command::Shell(shell) = command {
+        (shell.quiet, shell.verbose)
+    } else {
         return Verbosity::Normal;
     };
-    match (run.quiet, run.verbose) {
+    match (quiet, verbose) {
         (true, _) => Verbosity::Quiet,
         (false, 0) => Verbosity::Normal,
         (false, 1) => Verbosity::Verbose,
@@ -120,25 +134,24 @@ fn verbosity(command: &Command) -> Verbosity {
     }
 }
 
-fn dispatch(call: Call, report: &Arc<Reporter>) -> Result<Ending, Fault> {
+fn dispatch(call: Call, report: &Arc<Reporter>, machine: &Machine) -> Result<Ending, Fault> {
     let specs = call.specs;
-    let later = |what: &str| Err(UsageError::not_yet(&format!("`ccbox {what}`")).into());
     match call.cli.command {
-        Command::Run(a) => run::run(&a, specs, report),
-        Command::Explain(a) => explain::explain(&a, specs),
-        Command::Profile(a) => profile::profile(&a, specs),
-        Command::Check(a) => check::check(&a, specs),
-        Command::Probe(a) => probe::probe(a),
+        Command::Run(a) => run::run(&a, specs, report, machine),
+        Command::Shell(a) => shell::shell(&a, specs, report, machine),
+        Command::Sh(a) => shell::sh(&a.arguments, report, machine),
+        Command::Explain(a) => explain::explain(&a, specs, machine),
+        Command::Profile(a) => profile::profile(&a, specs, machine),
+        Command::Check(a) => check::check(&a, specs, machine),
+        Command::Probe(a) => probe::probe(a, machine),
         Command::Init(a) => init::init(&a),
         Command::Trust(a) => trust::trust(&a),
+        Command::Learn(a) => learn::learn(&a, report, machine),
+        Command::Allow(a) => allow::allow(&a),
         Command::Caches(a) => caches::caches(a),
         Command::Connect(a) => connect::connect(&a),
         Command::Completions(a) => pages::completions(a.shell),
         Command::Man(a) => pages::man(a.page.as_deref()),
-        Command::Shell(_) => later("shell"),
-        Command::Sh(_) => later("sh"),
-        Command::Learn(_) => later("learn"),
-        Command::Allow(_) => later("allow"),
     }
 }
 

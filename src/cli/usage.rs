@@ -66,6 +66,10 @@ pub fn translate(error: &clap::Error, argv: &[OsString]) -> Understood {
         return Understood::Answer(error.to_string());
     }
     Understood::Wrong(match kind {
+        ErrorKind::UnknownArgument if !arg().starts_with('-') => UsageError::new(
+            format!("unexpected argument `{}`", arg()),
+            "a command is run by `ccbox run -- COMMAND`",
+        ),
         ErrorKind::UnknownArgument => UsageError {
             message: format!("unknown option `{}`", arg()),
             hint: Some(match context(error, ContextKind::SuggestedArg) {

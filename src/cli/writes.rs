@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::connects;
+use super::learn::Learned;
 use super::reads::{self, Questions, entry};
 use crate::broker::decide::Rule;
 use crate::broker::git_paths;
 use crate::broker::plan::NamedRule;
 use crate::broker::reads::Hidden;
-use crate::broker::supervise::{Cause, Denial, Holder, Sink, Unreached};
+use crate::broker::supervise::{Cause, Denial, Holder, Sink, Touch, Unreached};
 use crate::host::{FsView, RealFs};
 use crate::plan::{self, Plan, place};
 use crate::policy::path::{ListKind, PathEntry};
@@ -34,6 +35,7 @@ pub(super) struct Writes {
     noise: OnceLock<Vec<PathPattern>>,
     questions: Questions,
     access: Option<Arc<AccessLog>>,
+    learned: Option<Arc<Learned>>,
 }
 
 impl Writes {
@@ -45,12 +47,19 @@ impl Writes {
             noise: OnceLock::new(),
             questions: Questions::default(),
             access: None,
+            learned: None,
         }
     }
 
     /// With an access log.
     pub(super) fn logging(mut self, access: Option<Arc<AccessLog>>) -> Self {
         self.access = access;
+        self
+    }
+
+    /// With somebody who takes what calls touch.
+    pub(super) fn learning(mut self, learned: Option<Arc<Learned>>) -> Self {
+        self.learned = learned;
         self
     }
 
@@ -145,6 +154,24 @@ impl Writes {
         }
     }
 
+    /// The rule that keeps a path of the host from being written, and what would open it; `None` where none does.
+    pub(super) fn closed(&self, path: &Path, asked: &str) -> Option<(String, Option<String>)> {
+        let answer = plan::check::write(&self.plan, &RealFs, path);
+        if answer.allowed {
+            return None;
+        }
+        let rules = self.plan.broker.as_ref().map(|b| &b.rules);
+        let named = rules.into_iter().flatten().find(|rule| {
+            Some(&rule.origin) == answer.origin.as_ref() && answer.rule.starts_with(&rule.words)
+        });
+        let hint = match named {
+            Some(rule) => rule_hint(rule, path),
+            None => plan::check::write_change(&self.plan, path)
+                .and_then(|change| self.change_hint(&change, asked)),
+        };
+        Some((answer.rule, hint))
+    }
+
     /// What would make a read-only place writable.
     fn change_hint(&self, change: &plan::check::Change, asked: &str) -> Option<String> {
         match change {
@@ -220,6 +247,16 @@ impl Sink for Writes {
 
     fn wants_connections(&self) -> bool {
         self.access.is_some()
+    }
+
+    fn wants_touched(&self) -> bool {
+        self.learned.is_some()
+    }
+
+    fn touched(&self, path: &Path, touch: Touch) {
+        if let Some(learned) = &self.learned {
+            learned.touched(path, touch);
+        }
     }
 
     fn unreached(&self, unreached: Unreached) {

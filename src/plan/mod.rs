@@ -66,6 +66,7 @@ pub use mandatory::AGENT_HOME_NAME;
 pub use paths::real_path;
 pub use read_floor::ReadFloor;
 pub use rules::place;
+pub use secrets::{DENIALS, holds_secret, is_secret};
 pub use view::NESTING_MARK;
 
 /// One step of building the child's file system, in the order it is carried out. All paths are absolute and, for `dst`, free of links.

@@ -9,6 +9,9 @@ use crate::policy::View;
 
 const TABLE: &str = include_str!("../policy/data/secrets.txt");
 
+/// Where, in ccbox's state directory, denials are recorded.
+pub const DENIALS: &str = "denials";
+
 struct Row {
     groups: &'static str,
     path: &'static str,
@@ -65,7 +68,28 @@ pub(super) fn collect(ctx: Ctx<'_>, grants: &[Grant]) -> Vec<Hide> {
         }
     }
     out.extend(other_homes(ctx));
+    out.extend(records(ctx));
     out
+}
+
+/// What earlier runs were denied is no business of this one: it names places and hosts of other work (semantics 31).
+fn records(ctx: Ctx<'_>) -> Option<Hide> {
+    let path = ctx.host.state_dir.join(DENIALS);
+    let hidden = !ctx.policy.fs.terminal_secrets_only && ctx.exists(&path);
+    hidden.then(|| Hide {
+        walk: ctx.walk(&path),
+        named: Named::built_in("secrets", "records of earlier denials".to_owned()),
+        liftable: true,
+    })
+}
+
+/// Whether a path is, or lies below, one that a row of the table names, be it hidden in some run or not.
+#[must_use]
+pub fn is_secret(home: &Path, path: &Path) -> bool {
+    rows().any(|row| match row.path.strip_prefix("~/") {
+        Some(rest) => path.starts_with(home.join(rest)),
+        None => row.path.starts_with('/') && path.starts_with(row.path),
+    })
 }
 
 /// Rows of the home directory that name nothing yet, for an engine that decides by path (R25).
@@ -190,6 +214,15 @@ fn other_homes(ctx: Ctx<'_>) -> Vec<Hide> {
             liftable: true,
         })
         .collect()
+}
+
+/// Whether a row of the table names a path at or below this one.
+#[must_use]
+pub fn holds_secret(home: &Path, dir: &Path) -> bool {
+    rows().any(|row| match row.path.strip_prefix("~/") {
+        Some(rest) => home.join(rest).starts_with(dir),
+        None => Path::new(row.path).starts_with(dir),
+    })
 }
 
 #[cfg(test)]

@@ -126,6 +126,15 @@ impl Dedup {
         true
     }
 
+    /// Every remembered denial, in the order of their first coming.
+    pub(super) fn all(&self) -> Vec<(Violation, u64)> {
+        let mut out: Vec<&Counted> = self.seen.values().collect();
+        out.sort_by_key(|c| c.order);
+        out.into_iter()
+            .map(|c| (c.violation.clone(), c.count))
+            .collect()
+    }
+
     /// Denials that came more than once, in the order of their first coming.
     pub(super) fn repeated(&self) -> Vec<&Counted> {
         let mut out: Vec<&Counted> = self.seen.values().filter(|c| c.count > 1).collect();

@@ -276,6 +276,12 @@ impl Reporter {
         self.lock().send(event, self.colour);
     }
 
+    /// The different denials so far, in the order they came, each with how often; not more than are remembered.
+    #[must_use]
+    pub fn denials(&self) -> Vec<(Violation, u64)> {
+        self.lock().dedup.all()
+    }
+
     /// Says at the end what was not said when it happened: counts of repeated denials, lines not shown.
     pub fn finish(&self) {
         let mut s = self.lock();
@@ -386,7 +392,7 @@ impl Sink for Reporter {
     }
 }
 
-/// Writes the answer of a query command to stdout. A reader that went away is success, as for `yes | head`.
+/// Writes the answer of a query command, or of a helper to the ccbox that started it, to stdout. A reader that went away is success, as for `yes | head`.
 ///
 /// # Errors
 /// As write(2), but for `EPIPE`.

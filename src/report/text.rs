@@ -184,12 +184,7 @@ pub fn error_text(failure: &dyn Failure, colour: Colour) -> String {
 /// `denied <action> <target> [<process> <pid>]: <rule>`, without prefix and newline.
 #[must_use]
 pub fn violation_text(v: &Violation, colour: Colour) -> String {
-    let who = match (&v.process, v.pid) {
-        (Some(name), Some(pid)) => format!(" [{} {pid}]", escape(name)),
-        (Some(name), None) => format!(" [{}]", escape(name)),
-        (None, Some(pid)) => format!(" [{pid}]"),
-        (None, None) => String::new(),
-    };
+    let who = labelled_process(v.process.as_deref(), v.pid);
     format!(
         "{} {} {}{who}: {}",
         colour.paint("33", "denied"),
@@ -197,6 +192,17 @@ pub fn violation_text(v: &Violation, colour: Colour) -> String {
         escape(&v.target),
         escape(&v.rule)
     )
+}
+
+/// ` [<process> <pid>]`, as far as it is known.
+#[must_use]
+pub fn labelled_process(name: Option<&str>, pid: Option<i32>) -> String {
+    match (name, pid) {
+        (Some(name), Some(pid)) => format!(" [{} {pid}]", escape(name)),
+        (Some(name), None) => format!(" [{}]", escape(name)),
+        (None, Some(pid)) => format!(" [{pid}]"),
+        (None, None) => String::new(),
+    }
 }
 
 /// `<count> times: <action> <target> [<process>]`, without prefix and newline.

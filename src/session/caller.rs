@@ -111,6 +111,11 @@ impl Terminal {
         })
     }
 
+    /// Our process group is in the foreground now.
+    pub(super) fn is_ours(&self) -> bool {
+        self.at.with(tty::in_foreground) == Some(true)
+    }
+
     /// ccbox was stopped and goes on: in the foreground (`fg`) or not (`bg`).
     pub(super) fn resumed(&mut self) {
         self.foreground = self.at.with(tty::in_foreground).unwrap_or(false);

@@ -49,6 +49,7 @@ struct Bytes {
     read_floor: [Vec<OsString>; 2],
     trap_reads: bool,
     trap_sockets: bool,
+    own_group: bool,
 }
 
 fn texts(paths: Vec<PathBuf>) -> Vec<OsString> {
@@ -96,6 +97,7 @@ pub(super) fn pack(plan: InnerPlan, facts: Facts) -> io::Result<Vec<u8>> {
         read_floor: [plan.read_floor.closed, plan.read_floor.above].map(texts),
         trap_reads: plan.trap_reads,
         trap_sockets: plan.trap_sockets,
+        own_group: plan.own_group,
     };
     postcard::to_stdvec(&bytes).map_err(io::Error::other)
 }
@@ -137,6 +139,7 @@ pub(super) fn unpack(bytes: &[u8]) -> io::Result<(InnerPlan, Facts)> {
         trap_reads: bytes.trap_reads,
         trap_sockets: bytes.trap_sockets,
         alone: None,
+        own_group: bytes.own_group,
     };
     Ok((plan, bytes.facts))
 }
@@ -185,6 +188,7 @@ mod tests {
             trap_reads: true,
             trap_sockets: true,
             alone: None,
+            own_group: true,
         };
         let facts = Facts {
             control: 5,

@@ -9,11 +9,16 @@ use super::relay::Ledger;
 use super::wire::{self, Order, Report};
 use crate::sys::process::{Change, WaitFor, wait};
 use crate::sys::signals::{self, SignalFd};
-use crate::sys::{fds, process};
+use crate::sys::{fds, process, tty};
 
 /// Watches over `command` until it ends, of which ccbox is told, or ccbox does. All catchable signals are blocked and
 /// arrive at `events`.
-pub(super) fn keep(control: &OwnedFd, events: &SignalFd, command: i32) -> io::Result<()> {
+pub(super) fn keep(
+    control: &OwnedFd,
+    events: &SignalFd,
+    command: i32,
+    own_group: bool,
+) -> io::Result<()> {
     let mut ledger = Ledger::default();
     let mut command = Command {
         pid: command,
@@ -39,14 +44,19 @@ pub(super) fn keep(control: &OwnedFd, events: &SignalFd, command: i32) -> io::Re
         if order.readable {
             match wire::hear::<Order>(control)? {
                 None => return Ok(()),
+                // What came to this group has not come to the command's.
+                Some((Order::Relay(n), _)) if own_group => signals::send(command.pid, n)?,
                 Some((Order::Relay(n), _)) => ledger.asked(n, Instant::now()),
-                Some((Order::Resume { nth }, _)) => {
+                Some((Order::Resume { nth, foreground }, _)) => {
                     // The latest news first: a SIGCONT too many would wipe out a stop signal that has just been sent.
                     if let Some(end) = command.reap(control)? {
                         wire::say(control, &end, &[])?;
                         return Ok(());
                     }
                     if command.stopped && command.stops == nth {
+                        if own_group && foreground {
+                            tty::give_foreground(command.pid);
+                        }
                         signals::send(command.pid, libc::SIGCONT)?;
                     }
                 }

@@ -348,7 +348,7 @@ impl Watch<'_> {
             };
         }
         match n {
-            libc::SIGCONT => self.order(Order::Resume { nth: self.stops }),
+            libc::SIGCONT => self.resume(self.stops),
             // The terminal sends these to the whole group; ccbox follows the command into the stop.
             libc::SIGTTIN | libc::SIGTTOU => {}
             _ => self.order(Order::Relay(n)),
@@ -385,8 +385,14 @@ impl Watch<'_> {
         let _ = fds::continue_on_input(self.control, false);
         self.resumed(since);
         if !news() {
-            self.order(Order::Resume { nth });
+            self.resume(nth);
         }
+    }
+
+    /// The command goes on, if it is still in this stop.
+    fn resume(&self, nth: u32) {
+        let foreground = self.terminal.as_ref().is_some_and(Terminal::is_ours);
+        self.order(Order::Resume { nth, foreground });
     }
 
     fn resumed(&mut self, since: Instant) {

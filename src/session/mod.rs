@@ -20,6 +20,7 @@ mod peers;
 mod premounts;
 mod prestage;
 mod relay;
+pub mod seatbelt;
 mod supervision;
 mod wire;
 
@@ -200,6 +201,8 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
     sys::fds::close_on_exec_from(3).map_err(errors::resources)?;
     let signals = Signals::take_over().map_err(errors::resources)?;
     let terminal = Terminal::find();
+    // Nothing is taken from a terminal that somebody else has.
+    invocation.inner.own_group &= terminal.as_ref().is_some_and(Terminal::is_ours);
     state_directories(&config.state_dirs)?;
     // Held until nothing of the run is left.
     let _layers = Layers::take(&mut invocation.premounts)?;

@@ -75,6 +75,8 @@ pub(super) enum Order {
     Resume {
         /// Of [`Report::Stopped`].
         nth: u32,
+        /// ccbox is in the terminal's foreground.
+        foreground: bool,
     },
 }
 

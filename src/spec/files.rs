@@ -14,7 +14,7 @@ use super::{SpecError, SpecSource, dots, trust};
 use crate::policy::Layer;
 
 /// Names of a project file.
-pub(super) const PROJECT_NAMES: [&str; 2] = ["ccbox.toml", ".ccbox.toml"];
+pub const PROJECT_NAMES: [&str; 2] = ["ccbox.toml", ".ccbox.toml"];
 
 /// A file to parse, and where its relative paths start.
 #[derive(Debug)]

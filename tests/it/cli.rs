@@ -40,34 +40,21 @@ fn mistakes_are_one_line_and_125() {
             &["descriptor above 2"],
         ),
         (&["run", "-q", "-v", "true"], &["cannot be used with"]),
-        (&["-c", "echo x"], &["not supported yet"]),
+        (&["-f", "x.toml", "-c", "y"], &["unknown option `-f`"]),
         (
-            &["sh", "-c", "echo x"],
-            &["`ccbox sh` is not supported yet"],
+            &["shell", "bash"],
+            &["unexpected argument `bash`", "ccbox run -- COMMAND"],
         ),
-        (&["shell"], &["`ccbox shell` is not supported yet"]),
+        (&["learn"], &["no command given"]),
         (
-            &["learn", "--", "x"],
-            &["`ccbox learn` is not supported yet"],
-        ),
-        (
-            &["allow", "--last"],
-            &["`ccbox allow` is not supported yet"],
+            &["allow", "1"],
+            &["which run is not said", "ccbox allow --last"],
         ),
         (&["man", "nothing"], &["no man page `nothing`"]),
     ];
     for (args, words) in table {
         b.call(args).expect_own_failure(125, words);
     }
-}
-
-#[test]
-fn shell_mode_by_name_is_not_supported_yet() {
-    let b = Box::new();
-    let link = b.path().join("ccbox-sh");
-    std::os::unix::fs::symlink(crate::support::CCBOX, &link).unwrap();
-    let out = Ran::of(std::process::Command::new(&link).args(["-c", "echo x"]));
-    out.expect_own_failure(125, &["not supported yet"]);
 }
 
 #[test]
@@ -102,12 +89,16 @@ fn help_names_every_command_of_the_contract() {
     let out = Box::new().call(&["--help"]);
     for name in [
         "run",
+        "shell",
+        "sh",
         "explain",
         "profile",
         "check",
         "probe",
         "init",
         "trust",
+        "allow",
+        "learn",
         "caches",
         "connect",
         "completions",

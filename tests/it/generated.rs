@@ -46,7 +46,7 @@ The project's rules, in the current directory or above it up to the repository's
 \fBccbox trust\fR.
 .TP
 \fI$XDG_STATE_HOME/ccbox\fR
-Records of trust and private caches.
+Records of trust and of denials, and private caches.
 .TP
 \fI/tmp/.ccbox\-UID\fR
 A lock and a count, by which the runs of a user wait for each other.

@@ -19,6 +19,7 @@ mod lock;
 mod magic;
 mod meeting;
 mod memory;
+mod near;
 mod pending;
 mod place;
 mod processes;
@@ -27,9 +28,7 @@ mod resolve;
 mod sockets;
 mod staging;
 mod subtree;
-#[cfg(target_os = "linux")]
-#[cfg(test)]
-mod tests;
+crate::sys::linux_tests! { mod tests; }
 mod workers;
 
 use std::ffi::CString;
@@ -96,6 +95,14 @@ pub trait Sink: Send + Sync {
     /// A connection to a granted socket of somebody else's, by its path inside and the process with its name.
     fn connected(&self, _path: &Path, _pid: i32, _program: String) {}
 
+    /// What calls touch is of interest.
+    fn wants_touched(&self) -> bool {
+        false
+    }
+
+    /// Something was touched, by its path inside as it was written. The same holds.
+    fn touched(&self, _path: &Path, _touch: Touch) {}
+
     /// Called once the lock that all runs of the user share is held by another one for too long. The same holds.
     fn held_up(&self, _by: Option<Holder>) {}
 
@@ -108,6 +115,19 @@ pub trait Sink: Send + Sync {
     fn closes_program(&self, _path: &Path) -> bool {
         false
     }
+}
+
+/// How something was touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Touch {
+    /// A file was opened for reading, or executed.
+    Read,
+    /// A directory was opened.
+    Listed,
+    /// What is there was changed.
+    Changed,
+    /// A name was made, removed, or moved here or away.
+    Entry,
 }
 
 /// Somebody who cannot be reached from inside.

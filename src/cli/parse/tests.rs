@@ -286,14 +286,16 @@ fn help_and_version_are_answers() {
 }
 
 #[test]
-fn later_subcommands_take_anything() {
-    for args in [
-        &["sh", "-c", "x"][..],
-        &["shell", "--help"],
-        &["learn", "--", "x"],
-        &["allow", "--last", "1"],
-    ] {
+fn shell_mode_takes_anything() {
+    for args in [&["sh", "-c", "x"][..], &["sh", "--rw", "-x"], &["sh"]] {
         assert!(parse(&os(args)).is_ok(), "{args:?}");
+    }
+    for args in [
+        &["shell", "bash"][..],
+        &["allow", "0"],
+        &["learn", "--rw", "x", "y"],
+    ] {
+        assert!(parse(&os(args)).is_err(), "{args:?}");
     }
 }
 

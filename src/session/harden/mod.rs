@@ -18,10 +18,8 @@ mod inputs;
 mod read_floor;
 mod rule;
 mod table;
-#[cfg(target_os = "linux")]
-#[cfg(test)]
-mod tests;
 mod view;
+crate::sys::linux_tests! { mod tests; }
 
 use std::io;
 

@@ -16,6 +16,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 
+pub(super) use self::command::execute;
 use self::confinement::Confinement;
 use super::confine;
 use super::handover::{self, Facts};
@@ -119,7 +120,7 @@ fn stage(
     };
     drop((listeners, domain));
     // A broken control socket counts as the end of ccbox.
-    let _ = keeper::keep(control, &events, pid);
+    let _ = keeper::keep(control, &events, pid, plan.own_group);
     if scope == Scope::Tree {
         // Nobody is left to tell that it failed; the next best thing is to end.
         let _ = keeper::kill_descendants();

@@ -27,9 +27,15 @@ impl Turn<'_> {
     pub(super) fn execute(&self, dirfd: i32, path: u64, flags: i32) -> Result<Outcome, Stop> {
         let tells = self.broker.sink.closes_programs();
         // Whatever goes wrong while looking, the kernel meets it as well.
-        if (tells || self.decides_reads())
+        if (tells || self.decides_reads() || self.broker.sink.wants_touched())
             && let Ok(object) = self.program(dirfd, path, flags)
         {
+            if let Ok(path) = self.caller.text(path) {
+                self.has_read(dirfd, &path, &*object);
+            }
+            if let Some(interpreter) = interpreter(&object) {
+                self.has_read(libc::AT_FDCWD, &interpreter, &*object);
+            }
             let look = at::look(object.as_fd(), c"")?;
             self.readable(&object, &look, "exec")?;
             if tells && let Ok(Some(denied)) = self.closed_program(&object) {

@@ -18,6 +18,8 @@ mod remove;
 mod rename;
 mod sockets;
 mod state;
+mod touched;
+mod undo;
 
 use std::os::fd::OwnedFd;
 
@@ -25,6 +27,7 @@ use nix::errno::Errno;
 
 use attribute::Of;
 use metadata::Form;
+pub(super) use undo::Made;
 
 use super::caller::Caller;
 use super::denial::Denied;
@@ -50,6 +53,8 @@ pub(super) enum Outcome {
         file: OwnedFd,
         /// `O_CLOEXEC` was asked for.
         close_on_exec: bool,
+        /// To be taken back where it cannot get it.
+        made: Option<Made>,
     },
     /// It takes time; somebody else answers.
     Later(Waiting),
@@ -90,10 +95,14 @@ impl<'b> Turn<'b> {
     /// Carries the call out. The error is what the caller gets.
     pub(super) fn take(&self, call: Call) -> Result<Outcome, Errno> {
         let floor_decides = self.floor_decides(call);
+        let touched = self.to_change(call);
         let mut rounds = 0;
         loop {
             match self.once(call) {
-                Ok(outcome) => return Ok(outcome),
+                Ok(outcome) => {
+                    self.has_changed(&outcome, &touched);
+                    return Ok(outcome);
+                }
                 // Something was replaced between two looks; the caller might have been later.
                 Err(Stop::Again) if rounds < MOST_ROUNDS => {
                     rounds += 1;

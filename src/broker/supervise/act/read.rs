@@ -59,7 +59,10 @@ impl Turn<'_> {
                 .object(dirfd, &path, flags & libc::O_NOFOLLOW == 0);
             match found {
                 Err(Stop::Errno(Errno::ENOENT)) => self.note(self.not_shown(dirfd, &path)),
-                Ok(object) => self.note(self.without_grant(object.as_fd())),
+                Ok(object) => {
+                    self.has_read(dirfd, &path, &*object);
+                    self.note(self.without_grant(object.as_fd()));
+                }
                 Err(_) => {}
             }
         }
@@ -105,7 +108,7 @@ impl Turn<'_> {
     }
 
     /// The absolute path that was written, as words go.
-    fn as_written(&self, dirfd: i32, path: &CString) -> Option<Vec<u8>> {
+    pub(super) fn as_written(&self, dirfd: i32, path: &CString) -> Option<Vec<u8>> {
         let mut whole: Vec<u8> = Vec::new();
         if !path.to_bytes().starts_with(b"/") {
             let base = self.caller.base(&self.broker.root, dirfd, path).ok()?;
@@ -143,6 +146,7 @@ impl Turn<'_> {
             return Err(Errno::ELOOP.into());
         }
         self.readable(&object, &look, "read")?;
+        self.has_read(wish.dirfd, &wish.path, &*object);
         if magic::is_proc(object.as_fd())? {
             self.of_process(&object, &look, false)?;
         }

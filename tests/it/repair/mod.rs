@@ -1,0 +1,4 @@
+//! What a run was refused, as lines of a spec.
+
+mod allow;
+mod learn;
