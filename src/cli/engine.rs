@@ -254,6 +254,21 @@ pub(super) fn no_sandbox(why: UsageError) -> UsageError {
     }
 }
 
+/// The status line of `sandbox = on` where only [`landlock`] can wrap. With `require` nobody gets it unasked: the host's processes are
+/// visible with it, which no run shows in silence (R63).
+pub(super) fn last_line(why: &str) -> String {
+    format!(
+        "{why}; engine landlock instead: the host's processes and the names of hidden files are visible"
+    )
+}
+
+/// The hint of a refusal, where [`landlock`] would do for whoever asks for it.
+pub(super) fn or_last(hint: &str) -> String {
+    format!(
+        "{hint}; or `--engine landlock`, which can hold this policy and leaves the host's processes visible"
+    )
+}
+
 /// The status line of `sandbox = on` where nothing can wrap (R12).
 pub(super) fn missing_line(why: &str, hint: Option<&str>) -> String {
     let next = hint.map(|h| format!("; hint: {h}")).unwrap_or_default();

@@ -18,7 +18,7 @@ use nix::sys::signal::SigSet;
 
 use crate::backend::bwrap::proxy_port;
 use crate::backend::{Engine, Invocation, NetSetup, landlock};
-use crate::policy::{NetworkMode, SandboxMode};
+use crate::policy::{EngineChoice, NetworkMode, SandboxMode};
 use crate::proxy::{ProxyConfig, ProxySet};
 use crate::report::access::AccessLog;
 use crate::report::event::{Event, Handle, State};
@@ -84,11 +84,24 @@ impl Launch<'_> {
     /// A sandbox that could not be made: with `sandbox = on`, and only where the probe agrees that this host has none, the
     /// command runs without one, loudly (R12). Otherwise the real reason.
     fn after_failure(&self, broken: Broken, chosen: &Chosen) -> Result<Outcome, Fault> {
-        let Broken { error, stood } = broken;
+        let Broken { mut error, stood } = broken;
+        if stood || matches!(chosen, Chosen::None(_)) {
+            return Err(error.into());
+        }
         let on = self.ready.loaded.policy.sandbox == SandboxMode::On;
+        if error.host_refuses
+            && let Some(last) = self.last_rung(chosen)
+        {
+            if on {
+                self.report.status(&engine::last_line(&error.message));
+                return self
+                    .attempt(&last, NetSetup::Host)
+                    .map_err(|b| b.error.into());
+            }
+            error.hint = error.hint.as_deref().map(engine::or_last);
+        }
         // The session names the causes it knows; the probe knows more, but takes a while.
-        let known = error.hint.is_some() && !on;
-        if stood || known || matches!(chosen, Chosen::None(_)) {
+        if error.hint.is_some() && !on {
             return Err(error.into());
         }
         let Some(cause) = diagnose::cause(&self.ready.host.exe, self.machine) else {
@@ -101,6 +114,19 @@ impl Launch<'_> {
         self.report.status(&line);
         self.attempt(&Chosen::None(line), NetSetup::Host)
             .map_err(|b| b.error.into())
+    }
+
+    /// Engine `landlock`, where nobody asked for another one and it can hold the plan.
+    fn last_rung(&self, chosen: &Chosen) -> Option<Chosen> {
+        let policy = &self.ready.loaded.policy;
+        if policy.engine != EngineChoice::Auto
+            || !matches!(chosen, Chosen::Builtin(_) | Chosen::Bwrap(_))
+        {
+            return None;
+        }
+        let last = engine::landlock().ok()?;
+        engine::holds(&self.ready.plan, policy, &last).ok()?;
+        Some(last)
     }
 
     fn attempt(&self, chosen: &Chosen, net: NetSetup) -> Result<Outcome, Broken> {

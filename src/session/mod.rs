@@ -163,6 +163,8 @@ pub struct SessionError {
     pub hint: Option<String>,
     /// The same run may work with the network set up this way; nothing has been started and no hook was called.
     pub retry: Option<NetSetup>,
+    /// This host refuses what a sandbox with namespaces is made of; another engine may do.
+    pub host_refuses: bool,
 }
 
 impl SessionError {
@@ -173,6 +175,7 @@ impl SessionError {
             message: message.into(),
             hint: None,
             retry: None,
+            host_refuses: false,
         }
     }
 }

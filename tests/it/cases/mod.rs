@@ -168,7 +168,7 @@ impl Case {
 #[derive(Debug)]
 pub(crate) struct Done {
     out: String,
-    err: String,
+    pub(crate) err: String,
 }
 
 impl Done {

@@ -110,3 +110,36 @@ fn inside_itself() {
         }
     }
 }
+
+/// What `auto` takes: ccbox itself where the host lets it. Where it does not, nobody gets less than was asked for without a word: the
+/// refusal names the engine that would do, and `sandbox = "on"` takes it loudly.
+#[test]
+fn the_ladder() {
+    const FORBIDDEN: &str = "unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_user_namespaces; exec $R echo hi'; echo rc=$?";
+    for case in cases() {
+        case.spec("", "", "");
+        case.steps("env -C ws ccbox run -v --spec ../spec.toml -- echo hi")
+            .prints("hi\n")
+            .says(&["sandbox ON (native, builtin)"]);
+        case.steps(FORBIDDEN).prints("rc=125\n").refuses(&[
+            "max_user_namespaces is 0",
+            "sysctl",
+            "or `--engine landlock`, which can hold this policy",
+        ]);
+        case.spec("sandbox = \"on\"", "", "");
+        case.steps(FORBIDDEN)
+            .prints("hi\nrc=0\n")
+            .says(&["max_user_namespaces is 0", "engine landlock instead"]);
+        // A policy that does not fit has no such rung, and a pinned engine none at all.
+        case.spec("", "", "[network]\nallow_unix_sockets = [\"s\"]");
+        let done = case.steps(FORBIDDEN);
+        done.prints("rc=125\n")
+            .refuses(&["max_user_namespaces is 0"]);
+        assert!(!done.err.contains("landlock"), "{}", done.err);
+        case.spec("engine = \"builtin\"", "", "");
+        let done = case.steps(FORBIDDEN);
+        done.prints("rc=125\n")
+            .refuses(&["max_user_namespaces is 0"]);
+        assert!(!done.err.contains("landlock"), "{}", done.err);
+    }
+}
