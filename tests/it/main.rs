@@ -23,6 +23,8 @@ mod process;
 mod repair;
 mod run;
 mod shells;
+#[path = "../lab/kills.rs"]
+mod storms;
 mod support;
 mod tools;
 mod tty;

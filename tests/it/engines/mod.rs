@@ -3,6 +3,7 @@
 //! A row is a behaviour, a column an engine. `holds` is the behaviour itself; a cell with words is a refusal before anything runs, which
 //! names the key (R14). There is no third kind: nothing is skipped.
 
+mod kills;
 mod places;
 mod rows;
 
