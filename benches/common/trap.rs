@@ -16,6 +16,8 @@ pub(crate) fn trapped(work: impl FnOnce() + Send + 'static) {
         broker: true,
         reads: false,
         sockets: false,
+        alone: false,
+        no_network: false,
     };
     let program = filter_program(options).unwrap();
     let (to_supervisor, from_worker) = channel();

@@ -212,6 +212,7 @@ pub(super) fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
             covered: broker.trees.iter().map(|t| t.guest.clone()).collect(),
             exempt: broker.exempt.clone(),
         }),
+        alone: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod builtin;
 pub mod bwrap;
+pub mod landlock;
 pub mod none;
 pub mod seatbelt;
 
@@ -94,6 +95,11 @@ pub enum Engine {
     },
     /// The pre-stage is the sandbox itself: it enters the file system it has built and stays as pid 1.
     Builtin,
+    /// No namespaces and no mounts: Landlock, the filter and the broker hold what the plan asks for, on the host's own file system.
+    Landlock {
+        /// The run's `$TMPDIR`, made by the session and removed with the run.
+        tmp: PathBuf,
+    },
     /// No isolation.
     None,
 }
@@ -138,6 +144,30 @@ pub struct InnerPlan {
     /// The command is a process group of its own and the terminal's foreground one where ccbox' is: an interactive shell (which else
     /// finds a group it cannot name in its process namespace, and dash(1) ends with "Cannot set tty process group").
     pub own_group: bool,
+    /// No mounts and no namespaces stand behind domain and filter.
+    pub alone: Option<Alone>,
+}
+
+/// What domain and filter hold where nothing else does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alone {
+    /// What may be read; `None` is everything.
+    pub view: Option<AllowList>,
+    /// No socket of a network can be made.
+    pub no_network: bool,
+}
+
+/// What may be read on the host's own file system, as its link-free paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AllowList {
+    /// With everything below.
+    pub whole: Vec<PathBuf>,
+    /// Directories with something of their own below: their entries are granted one by one, and later ones are not.
+    pub around: Vec<PathBuf>,
+    /// What stands for itself: it is granted in `whole`, walked in `around`, or hidden.
+    pub apart: Vec<PathBuf>,
+    /// Directories outside of it cannot be listed either.
+    pub lists: bool,
 }
 
 /// The Landlock floor below the broker: what the command may do by itself, as guest paths (linux-engine.md §1).

@@ -40,6 +40,7 @@ pub fn direct(argv: Vec<OsString>, env: Vec<(OsString, OsString)>, cwd: PathBuf)
             read_floor: crate::plan::ReadFloor::default(),
             trap_reads: false,
             trap_sockets: false,
+            alone: None,
             own_group: false,
         },
         premounts: Vec::new(),

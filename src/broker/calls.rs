@@ -63,6 +63,7 @@ pub enum Call {
     Removexattrat,
     Chown,
     Lchown,
+    Fchown,
     Fchownat,
     Utime,
     Utimes,
@@ -167,6 +168,7 @@ impl Call {
         TRAPS
             .iter()
             .chain(SOCKETS)
+            .chain(METADATA)
             .find(|trap| trap.native() == Some(number))
             .map(|trap| trap.call)
     }
@@ -177,6 +179,7 @@ impl Call {
         TRAPS
             .iter()
             .chain(SOCKETS)
+            .chain(METADATA)
             .find(|trap| trap.call == self)
             .map_or("", |trap| trap.name)
     }
@@ -400,6 +403,14 @@ pub const READS: &[Trap] = &[
             value: 0,
         }],
     ),
+];
+
+/// Rows beside and instead of those of [`TRAPS`] where no read-only mount stands behind the broker: owner and times by a descriptor as
+/// well, which may be open for reading only.
+pub const METADATA: &[Trap] = &[
+    both(Call::Fchown, "fchown", 93, 55, ALWAYS),
+    only_x86_64(Call::Futimesat, "futimesat", 261, ALWAYS),
+    both(Call::Utimensat, "utimensat", 280, 88, ALWAYS),
 ];
 
 /// Further rows where Unix sockets are decided by path. connect(2) traps there with the host's network, too: nothing is left to the kernel.

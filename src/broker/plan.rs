@@ -38,6 +38,8 @@ pub struct BrokerPlan {
     pub reads: Option<ReadPlan>,
     /// Which sockets of others may be connected to; `None` where Unix sockets are refused by number.
     pub sockets: Option<SocketPlan>,
+    /// No mounts stand behind the floor: what lies in no area is not changed, be it by mode, owner or times.
+    pub alone: bool,
 }
 
 /// Unix sockets by path. What the command binds itself it may always connect to.

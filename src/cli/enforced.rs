@@ -29,10 +29,11 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
         out.extend([fs, net, "env"].map(str::to_owned));
         return out;
     }
-    let fs = if plan.fs_disabled {
-        "disabled"
-    } else {
-        "mounts"
+    let alone = matches!(chosen, Chosen::Landlock(_));
+    let fs = match (plan.fs_disabled, alone) {
+        (true, _) => "disabled",
+        (false, true) => "allow-list",
+        (false, false) => "mounts",
     };
     let broker = match e.broker {
         None => "",
@@ -56,7 +57,10 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
         // There is nobody in the command's network who could make the sockets.
         Some(NetSetup::Inner | NetSetup::Host) | None => format!("{net}(not-caught)"),
     });
-    out.extend(["userns", "pid", "no-new-privs", "seccomp"].map(str::to_owned));
+    if !alone {
+        out.extend(["userns", "pid"].map(str::to_owned));
+    }
+    out.extend(["no-new-privs", "seccomp"].map(str::to_owned));
     out.push(match e.landlock_abi {
         0 => "landlock=none".to_owned(),
         // ABI 1 can never grant REFER: no domain is used there (semantics 24).
@@ -65,6 +69,14 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
     });
     if plan.exec.is_some() {
         out.push("exec=not-writable".to_owned());
+    }
+    if alone {
+        out.push("processes=visible".to_owned());
+        if !plan.fs_disabled {
+            out.push("reads=contents(names-visible,denials-not-reported)".to_owned());
+        }
+        out.push("env".to_owned());
+        return out;
     }
     let reads = plan.broker.as_ref().and_then(|b| b.reads.as_ref());
     if reads.is_some_and(|r| r.decides) {

@@ -1,10 +1,13 @@
 //! Which backend runs, and what is said about it (R10, R12, R13, semantics 14).
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::path::PathBuf;
 
 use super::Fault;
 use super::machine::Machine;
 use super::usage::UsageError;
+use crate::backend;
 use crate::host::FsView;
 use crate::host::Platform;
 use crate::host::bwrap::{self, Missing};
@@ -12,6 +15,7 @@ use crate::host::probe::observe::OsRelease;
 use crate::host::probe::{install_hint, microvm_missing};
 use crate::plan::{Plan, PlanError};
 use crate::policy::{BackendChoice, EngineChoice, NetworkMode, Policy, SandboxMode};
+use crate::session::harden::landlock_abi;
 
 /// The chosen backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub(super) enum Chosen {
     Builtin(Option<PathBuf>),
     /// bubblewrap at a fixed path.
     Bwrap(PathBuf),
+    /// Landlock without namespaces; with the run's `$TMPDIR`.
+    Landlock(PathBuf),
     /// A profile of macOS.
     Seatbelt,
     /// Nothing isolates; the line says why, and `-q` does not drop it.
@@ -30,7 +36,7 @@ impl Chosen {
     /// As in `CCBOX_BACKEND` and the handle document.
     pub(super) fn backend(&self) -> &'static str {
         match self {
-            Self::Builtin(_) | Self::Bwrap(_) | Self::Seatbelt => "native",
+            Self::Builtin(_) | Self::Bwrap(_) | Self::Landlock(_) | Self::Seatbelt => "native",
             Self::None(_) => "none",
         }
     }
@@ -131,7 +137,7 @@ pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
         return on_mac(policy, offer);
     }
     match policy.engine {
-        EngineChoice::Landlock => return Err(not_yet("engine `landlock`").into()),
+        EngineChoice::Landlock if offer.system().is_none() => return Ok(landlock()?),
         EngineChoice::Builtin if open => {
             return Err(not_yet("engine `builtin` with an open network").into());
         }
@@ -139,7 +145,10 @@ pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
         EngineChoice::Auto if !open && offer.system().is_none() => {
             return Ok(Chosen::Builtin(offer.bwrap.clone().ok()));
         }
-        EngineChoice::Auto | EngineChoice::Builtin | EngineChoice::Bwrap => {}
+        EngineChoice::Auto
+        | EngineChoice::Builtin
+        | EngineChoice::Bwrap
+        | EngineChoice::Landlock => {}
     }
     match (&offer.bwrap, offer.obstacle()) {
         (Ok(path), None) => Ok(Chosen::Bwrap(path.clone())),
@@ -158,6 +167,45 @@ pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
             }
         }
     }
+}
+
+/// Engine `landlock`, where the kernel has what it needs.
+pub(super) fn landlock() -> Result<Chosen, UsageError> {
+    kernel(landlock_abi(), yama())?;
+    let number = RandomState::new().build_hasher().finish();
+    Ok(Chosen::Landlock(backend::landlock::temporary(number)))
+}
+
+/// Landlock's ABI and what Yama lets a parent see of its child (ptrace_scope of Yama's documentation).
+fn kernel(abi: i32, yama: u32) -> Result<(), UsageError> {
+    if abi < backend::landlock::ABI {
+        let has = match abi {
+            0 => "none, or it is off".to_owned(),
+            n => format!("ABI {n}"),
+        };
+        let floor = backend::landlock::ABI;
+        return Err(UsageError {
+            message: format!(
+                "engine `landlock` needs Landlock ABI {floor} (Linux 6.12), the kernel has {has}"
+            ),
+            hint: None,
+        });
+    }
+    if yama >= 2 {
+        return Err(UsageError::new(
+            format!(
+                "engine `landlock` cannot read what a command asks for: kernel.yama.ptrace_scope is {yama}"
+            ),
+            "sysctl kernel.yama.ptrace_scope=1",
+        ));
+    }
+    Ok(())
+}
+
+/// 0 where the kernel has no Yama.
+fn yama() -> u32 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    text.ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
 }
 
 /// There is one engine, and no other is started in its place.
@@ -185,13 +233,16 @@ fn on_mac(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
 
 /// A rule that somebody wrote down and that cannot be held here keeps every isolated run from starting (R14). Where nothing is
 /// isolated, the status line says so already.
-pub(super) fn holds(plan: &Plan, chosen: &Chosen) -> Result<(), PlanError> {
+pub(super) fn holds(plan: &Plan, policy: &Policy, chosen: &Chosen) -> Result<(), PlanError> {
     match (chosen, &plan.refusal) {
-        (Chosen::Builtin(_) | Chosen::Bwrap(_), Some(refusal)) => Err(refusal.clone()),
         // What a profile cannot hold is told when it is made.
         (Chosen::Builtin(_) | Chosen::Bwrap(_), None) | (Chosen::Seatbelt | Chosen::None(_), _) => {
             Ok(())
         }
+        (Chosen::Builtin(_) | Chosen::Bwrap(_) | Chosen::Landlock(_), Some(refusal)) => {
+            Err(refusal.clone())
+        }
+        (Chosen::Landlock(_), None) => backend::landlock::fits(plan, policy),
     }
 }
 
@@ -201,6 +252,21 @@ pub(super) fn no_sandbox(why: UsageError) -> UsageError {
         message: format!("no sandbox on this host: {}", why.message),
         hint: why.hint,
     }
+}
+
+/// The status line of `sandbox = on` where only [`landlock`] can wrap. With `require` nobody gets it unasked: the host's processes are
+/// visible with it, which no run shows in silence (R63).
+pub(super) fn last_line(why: &str) -> String {
+    format!(
+        "{why}; engine landlock instead: the host's processes and the names of hidden files are visible"
+    )
+}
+
+/// The hint of a refusal, where [`landlock`] would do for whoever asks for it.
+pub(super) fn or_last(hint: &str) -> String {
+    format!(
+        "{hint}; or `--engine landlock`, which can hold this policy and leaves the host's processes visible"
+    )
 }
 
 /// The status line of `sandbox = on` where nothing can wrap (R12).

@@ -60,7 +60,7 @@ impl Backend {
         let (chosen, says) = match engine::choose(&ready.loaded.policy, &offer) {
             Ok(Chosen::None(line)) => (Chosen::None(String::new()), Some(line)),
             Ok(chosen) => {
-                let refusal = engine::holds(&ready.plan, &chosen).err();
+                let refusal = engine::holds(&ready.plan, &ready.loaded.policy, &chosen).err();
                 let words = |e: PlanError| match &e.hint {
                     Some(hint) => format!("refused: {e}; hint: {hint}"),
                     None => format!("refused: {e}"),

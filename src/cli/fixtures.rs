@@ -68,6 +68,7 @@ pub(super) fn inner() -> InnerPlan {
         read_floor: crate::plan::ReadFloor::default(),
         trap_reads: false,
         trap_sockets: false,
+        alone: None,
         own_group: false,
     }
 }

@@ -18,8 +18,8 @@ use super::{Fault, diagnose, enforced, render, rooms, seatbelt};
 use nix::sys::signal::SigSet;
 
 use crate::backend::bwrap::proxy_port;
-use crate::backend::{Engine, Invocation, NetSetup};
-use crate::policy::SandboxMode;
+use crate::backend::{Engine, Invocation, NetSetup, landlock};
+use crate::policy::{EngineChoice, NetworkMode, SandboxMode};
 use crate::proxy::catch::{Book, Catch};
 use crate::proxy::{ProxyConfig, ProxySet};
 use crate::report::access::AccessLog;
@@ -86,11 +86,24 @@ impl Launch<'_> {
     /// A sandbox that could not be made: with `sandbox = on`, and only where the probe agrees that this host has none, the
     /// command runs without one, loudly (R12). Otherwise the real reason.
     fn after_failure(&self, broken: Broken, chosen: &Chosen) -> Result<Outcome, Fault> {
-        let Broken { error, stood } = broken;
+        let Broken { mut error, stood } = broken;
+        if stood || matches!(chosen, Chosen::None(_)) {
+            return Err(error.into());
+        }
         let on = self.ready.loaded.policy.sandbox == SandboxMode::On;
+        if error.host_refuses
+            && let Some(last) = self.last_rung(chosen)
+        {
+            if on {
+                self.report.status(&engine::last_line(&error.message));
+                return self
+                    .attempt(&last, NetSetup::Host)
+                    .map_err(|b| b.error.into());
+            }
+            error.hint = error.hint.as_deref().map(engine::or_last);
+        }
         // The session names the causes it knows; the probe knows more, but takes a while.
-        let known = error.hint.is_some() && !on;
-        if stood || known || matches!(chosen, Chosen::None(_)) {
+        if error.hint.is_some() && !on {
             return Err(error.into());
         }
         let Some(cause) = diagnose::cause(&self.ready.host.exe, self.machine) else {
@@ -103,6 +116,19 @@ impl Launch<'_> {
         self.report.status(&line);
         self.attempt(&Chosen::None(line), NetSetup::Host)
             .map_err(|b| b.error.into())
+    }
+
+    /// Engine `landlock`, where nobody asked for another one and it can hold the plan.
+    fn last_rung(&self, chosen: &Chosen) -> Option<Chosen> {
+        let policy = &self.ready.loaded.policy;
+        if policy.engine != EngineChoice::Auto
+            || !matches!(chosen, Chosen::Builtin(_) | Chosen::Bwrap(_))
+        {
+            return None;
+        }
+        let last = engine::landlock().ok()?;
+        engine::holds(&self.ready.plan, policy, &last).ok()?;
+        Some(last)
     }
 
     fn attempt(&self, chosen: &Chosen, net: NetSetup) -> Result<Outcome, Broken> {
@@ -118,6 +144,7 @@ impl Launch<'_> {
         if self.report.verbosity() >= Verbosity::Debug {
             let line = match &invocation.engine {
                 Engine::Builtin => "builtin".to_owned(),
+                Engine::Landlock { tmp } => format!("landlock, $TMPDIR {}", tmp.display()),
                 Engine::Bwrap { .. } | Engine::None => render::argv(&invocation),
             };
             self.report.debug(&format!("backend: {line}"));
@@ -137,7 +164,7 @@ impl Launch<'_> {
             keep_fds: self.keep_fds.to_vec(),
             state_dirs: match chosen {
                 Chosen::Builtin(_) | Chosen::Bwrap(_) => plan.state_dirs.clone(),
-                Chosen::Seatbelt | Chosen::None(_) => Vec::new(),
+                Chosen::Landlock(_) | Chosen::Seatbelt | Chosen::None(_) => Vec::new(),
             },
             broker: self.broker(chosen, book),
             on_listeners: Box::new(|doors| {
@@ -163,6 +190,7 @@ impl Launch<'_> {
     fn broker(&self, chosen: &Chosen, names: Option<Book>) -> Option<BrokerSetup> {
         let plan = match chosen {
             Chosen::Builtin(_) | Chosen::Bwrap(_) => Arc::clone(self.ready.plan.broker.as_ref()?),
+            Chosen::Landlock(tmp) => Arc::new(landlock::broker(&self.ready.plan, tmp)?),
             Chosen::Seatbelt | Chosen::None(_) => return None,
         };
         Some(BrokerSetup {
@@ -183,6 +211,11 @@ impl Launch<'_> {
         out.inner.own_group = self.own_group;
         let changes = match net {
             NetSetup::PreStage | NetSetup::Inner => rooms::proxy_env(self.ready),
+            NetSetup::Host if plan.network.mode == NetworkMode::Off => Changes {
+                // There is nothing that the caller's proxies could be reached by.
+                set: Vec::new(),
+                ..rooms::proxy_env(self.ready)
+            },
             NetSetup::Host => Changes::default(),
         };
         let private_tmp = !matches!(chosen, Chosen::None(_)) && !plan.fs_disabled;
@@ -191,7 +224,12 @@ impl Launch<'_> {
             backend: chosen.backend(),
             session_id: self.session_id,
             cwd: &plan.cwd,
-            tmpdir: (private_tmp && !own_choice).then_some(Path::new(PRIVATE_TMP)),
+            tmpdir: (private_tmp && !own_choice).then_some(match chosen {
+                Chosen::Landlock(tmp) => tmp.as_path(),
+                Chosen::Builtin(_) | Chosen::Bwrap(_) | Chosen::Seatbelt | Chosen::None(_) => {
+                    Path::new(PRIVATE_TMP)
+                }
+            }),
         };
         out.inner.env = child_env::finish(std::mem::take(&mut out.inner.env), changes, marks);
         out
@@ -222,7 +260,7 @@ impl Launch<'_> {
 
     pub(super) fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
         let words = enforced::words(&self.ready.plan, chosen, e);
-        if let Chosen::Builtin(_) | Chosen::Bwrap(_) | Chosen::Seatbelt = chosen {
+        if !matches!(chosen, Chosen::None(_)) {
             let line = format!("sandbox ON ({}, {})", chosen.backend(), e.engine);
             self.report.verbose(&line);
         }
@@ -247,7 +285,7 @@ fn next(chosen: &Chosen) -> Option<Chosen> {
     match chosen {
         Chosen::Builtin(bwrap) => bwrap.clone().map(Chosen::Bwrap),
         Chosen::Bwrap(_) => Some(chosen.clone()),
-        Chosen::Seatbelt | Chosen::None(_) => None,
+        Chosen::Landlock(_) | Chosen::Seatbelt | Chosen::None(_) => None,
     }
 }
 

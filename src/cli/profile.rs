@@ -45,7 +45,7 @@ pub(super) fn profile(
             let ready = prepare_shown(&args.policy, specs, &args.command, machine)?;
             let program = PLACES.first().copied().unwrap_or("bwrap");
             let chosen = Chosen::Bwrap(program.into());
-            engine::holds(&ready.plan, &chosen)?;
+            engine::holds(&ready.plan, &ready.loaded.policy, &chosen)?;
             let net = render::printed_setup(&chosen, ready.plan.network.mode);
             answer(&render::lines(&render::invocation(
                 &ready, &chosen, net, false,

@@ -7,7 +7,7 @@ use super::context::Prepared;
 use super::engine::Chosen;
 use super::{Fault, profile};
 use crate::backend::{
-    Engine, EngineArg, Invocation, Mount, NetSetup, PreMount, builtin, bwrap, none,
+    Engine, EngineArg, Invocation, Mount, NetSetup, PreMount, builtin, bwrap, landlock, none,
 };
 use crate::host::bwrap::PLACES;
 use crate::host::probe::observe::bwrap_version;
@@ -29,6 +29,7 @@ pub(super) fn invocation(
         // A profile is no invocation: the session starts it itself.
         Chosen::Seatbelt | Chosen::None(_) => none::render(&ready.plan),
         Chosen::Builtin(_) => builtin::render(&ready.plan),
+        Chosen::Landlock(tmp) => landlock::render(&ready.plan, tmp),
         Chosen::Bwrap(program) => {
             let mut out = bwrap::render(&ready.plan, &ready.host, program, net);
             // A process of its own: only for those who asked what is enforced.
@@ -46,9 +47,8 @@ pub(super) fn net_setup(chosen: &Chosen, mode: NetworkMode) -> NetSetup {
         (Chosen::Builtin(_), _) | (Chosen::Bwrap(_), NetworkMode::Filtered | NetworkMode::Off) => {
             NetSetup::PreStage
         }
-        (Chosen::Bwrap(_), NetworkMode::Open) | (Chosen::Seatbelt | Chosen::None(_), _) => {
-            NetSetup::Host
-        }
+        (Chosen::Bwrap(_), NetworkMode::Open)
+        | (Chosen::Landlock(_) | Chosen::Seatbelt | Chosen::None(_), _) => NetSetup::Host,
     }
 }
 
@@ -91,7 +91,9 @@ pub(super) fn printed(chosen: &Chosen) -> Chosen {
     match chosen {
         Chosen::Builtin(Some(path)) => Chosen::Bwrap(path.clone()),
         Chosen::Builtin(None) => Chosen::Bwrap(PLACES.first().copied().unwrap_or("bwrap").into()),
-        Chosen::Bwrap(_) | Chosen::Seatbelt | Chosen::None(_) => chosen.clone(),
+        Chosen::Bwrap(_) | Chosen::Landlock(_) | Chosen::Seatbelt | Chosen::None(_) => {
+            chosen.clone()
+        }
     }
 }
 

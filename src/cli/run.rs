@@ -62,7 +62,7 @@ fn wrap(
     };
     let ready = prepare(host, &args.policy, specs, &args.command, extra, machine)?;
     let chosen = engine::choose(&ready.loaded.policy, &Offer::of(&RealFs, machine))?;
-    engine::holds(&ready.plan, &chosen)?;
+    engine::holds(&ready.plan, &ready.loaded.policy, &chosen)?;
     if args.trace && matches!(chosen, Chosen::None(_)) {
         return Err(trace_of_nothing().into());
     }

@@ -68,6 +68,7 @@ pub(super) fn plan(
         lock_dir: other_runs::place(ctx),
         reads: None,
         sockets: None,
+        alone: false,
         trees,
         exempt,
         served,

@@ -161,6 +161,9 @@ fn home(ctx: Ctx<'_>, base: &mut Base) {
     base.ways.push(walk);
 }
 
+/// What `limits.tmp` is about.
+const TMP: &str = "/tmp";
+
 fn privates(ctx: Ctx<'_>, base: &mut Base) {
     let is_host = ctx.policy.fs.view == View::Host;
     // Half of what the machine can give, so that a runaway command fills its /tmp and not the memory (semantics 11).
@@ -171,7 +174,8 @@ fn privates(ctx: Ctx<'_>, base: &mut Base) {
         if is_host && walk.kind != Some(Kind::Dir) {
             continue;
         }
-        let size = (mode == 0o1777).then_some(half);
+        let asked = ctx.policy.tmp_size.as_ref().filter(|_| path == TMP);
+        let size = (mode == 0o1777).then(|| asked.map_or(half, |size| size.value));
         let inside_private = matches!(
             base.tree.provider(&walk.real),
             Some((_, Node::Tmpfs { ro: false, .. }))

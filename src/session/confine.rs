@@ -17,6 +17,8 @@ pub(super) struct Domain {
     programs: Option<harden::ExecFloor>,
     /// Stood on after the domain.
     reads: Option<harden::ReadFloor>,
+    /// Where no mounts show and hide.
+    view: Option<harden::View>,
 }
 
 /// Opens what the domain of the command needs, inside the finished mounts.
@@ -24,6 +26,7 @@ pub(super) fn domain_prepare(plan: &InnerPlan) -> Result<Domain, SetupFailure> {
     harden::rebind_inputs(&plan.writable, &plan.moved, &plan.keep_fds)
         .map_err(|e| failed(Step::Domain, &e))?;
     let built = match &plan.floor {
+        Some(floor) if plan.alone.is_some() => harden::Domain::prepare_alone(floor, &plan.keep_fds),
         None => harden::Domain::prepare(&plan.writable, &plan.keep_fds),
         Some(floor) => harden::Domain::prepare_floor(floor, plan.unix_sockets, &plan.keep_fds),
     }
@@ -43,7 +46,13 @@ pub(super) fn domain_prepare(plan: &InnerPlan) -> Result<Domain, SetupFailure> {
         })
         .transpose()
         .map_err(|e| failed(Step::Domain, &e))?;
+    let list = plan.alone.as_ref().and_then(|alone| alone.view.as_ref());
+    let view = list
+        .map(|list| harden::View::prepare(list, &plan.keep_fds))
+        .transpose()
+        .map_err(|e| failed(Step::Domain, &e))?;
     Ok(Domain {
+        view,
         abi: built.abi(),
         built,
         programs: programs.transpose().map_err(|e| failed(Step::Domain, &e))?,
@@ -72,6 +81,8 @@ fn program(plan: &InnerPlan, domain: &Domain, broker: bool) -> io::Result<Progra
         broker,
         reads: plan.trap_reads,
         sockets: plan.trap_sockets,
+        alone: plan.alone.is_some(),
+        no_network: plan.alone.as_ref().is_some_and(|alone| alone.no_network),
     })
     .map_err(io::Error::other)
 }
@@ -82,6 +93,9 @@ pub(super) fn domain_apply(domain: &Domain) -> Result<(), SetupFailure> {
     domain.built.prove().map_err(|e| failed(Step::Floor, &e))?;
     if let Some(programs) = &domain.programs {
         programs.apply().map_err(|e| failed(Step::Domain, &e))?;
+    }
+    if let Some(view) = &domain.view {
+        view.apply().map_err(|e| failed(Step::Domain, &e))?;
     }
     match &domain.reads {
         Some(floor) => floor.apply().map_err(|e| failed(Step::Domain, &e)),

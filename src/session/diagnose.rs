@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::unistd::{getgid, getuid};
@@ -139,6 +140,7 @@ pub(super) fn engine() -> Option<SessionError> {
             e.desc()
         ));
         error.retry = Some(NetSetup::Inner);
+        error.host_refuses = true;
         return Some(error);
     }
     if let Some(e) = refusal(Trial::Mount) {
@@ -150,6 +152,7 @@ pub(super) fn engine() -> Option<SessionError> {
             "inside a container, run it with a seccomp and AppArmor profile that allows mount, e.g. `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`"
                 .to_owned(),
         );
+        error.host_refuses = true;
         return Some(error);
     }
     if let Some(e) = refusal(Trial::Proc) {
@@ -161,6 +164,7 @@ pub(super) fn engine() -> Option<SessionError> {
             "run the container with `--security-opt systempaths=unconfined` (podman: `--security-opt unmask=ALL`)"
                 .to_owned(),
         );
+        error.host_refuses = true;
         return Some(error);
     }
     None
@@ -184,6 +188,8 @@ struct Switches {
     powerless_root: bool,
     /// The process's root is not that of its mount namespace.
     chrooted: bool,
+    /// This program.
+    exe: Option<PathBuf>,
 }
 
 impl Switches {
@@ -203,7 +209,28 @@ impl Switches {
             filtered: mode.is_some_and(|m| m.trim() != "0"),
             powerless_root: getuid().is_root() && effective.is_some_and(|c| c & 1 << SETFCAP == 0),
             chrooted: !mounts.is_empty() && !points.any(|p| p == "/"),
+            exe: std::env::current_exe().ok(),
         }
+    }
+}
+
+/// Ubuntu 23.10 and later: a profile that lets exactly this program make user namespaces. One whose path would need quoting in it gets
+/// the other two ways.
+fn apparmor_fix(exe: Option<&Path>) -> String {
+    let plain = |path: &&str| {
+        path.starts_with('/')
+            && path
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"/._-+".contains(&b))
+    };
+    match exe.and_then(Path::to_str).filter(plain) {
+        Some(exe) => format!(
+            "printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile ccbox {exe} flags=(unconfined) {{ userns, }}\\n' \
+             | sudo tee /etc/apparmor.d/ccbox && sudo apparmor_parser -r /etc/apparmor.d/ccbox"
+        ),
+        None => "install bubblewrap's AppArmor profile (package `apparmor-profiles`, `bwrap-userns-restrict`), or \
+                 `sysctl kernel.apparmor_restrict_unprivileged_userns=0` as root"
+            .to_owned(),
     }
 }
 
@@ -220,8 +247,9 @@ fn user_namespaces_refused(errno: Errno, switches: &Switches) -> SessionError {
         )
     } else if switches.apparmor == Some(1) {
         (
-            "AppArmor restricts them (kernel.apparmor_restrict_unprivileged_userns is 1)".to_owned(),
-            "install bubblewrap's AppArmor profile (package `apparmor-profiles`, `bwrap-userns-restrict`), or `sysctl kernel.apparmor_restrict_unprivileged_userns=0` as root".to_owned(),
+            "AppArmor restricts them (kernel.apparmor_restrict_unprivileged_userns is 1)"
+                .to_owned(),
+            apparmor_fix(switches.exe.as_deref()),
         )
     } else if switches.powerless_root {
         (
@@ -253,6 +281,7 @@ fn user_namespaces_refused(errno: Errno, switches: &Switches) -> SessionError {
     };
     let mut refused = SessionError::new(format!("user namespaces are not available here: {cause}"));
     refused.hint = Some(hint);
+    refused.host_refuses = true;
     refused
 }
 
@@ -292,6 +321,26 @@ mod tests {
                 },
                 "AppArmor",
                 "AppArmor profile",
+            ),
+            (
+                eperm,
+                Switches {
+                    apparmor: Some(1),
+                    exe: Some("/opt/odd \"name".into()),
+                    ..none.clone()
+                },
+                "AppArmor",
+                "AppArmor profile",
+            ),
+            (
+                eperm,
+                Switches {
+                    apparmor: Some(1),
+                    exe: Some("/usr/local/bin/ccbox".into()),
+                    ..none.clone()
+                },
+                "AppArmor",
+                "\\nprofile ccbox /usr/local/bin/ccbox flags=(unconfined) { userns, }\\n' | sudo tee",
             ),
             (
                 eperm,

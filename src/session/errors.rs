@@ -86,6 +86,7 @@ pub(super) fn describe(failure: &SetupFailure, net: Option<NetSetup>) -> Session
         Step::Cover => format!("cannot hide `{object}` from the sandbox: {why}"),
         Step::Mount => format!("cannot mount `{object}` in the sandbox: {why}"),
         Step::Root => format!("cannot enter the sandbox's file system: {why}"),
+        Step::Temporary => format!("cannot make `{object}` for temporary files: {why}"),
         Step::Privileges => format!("cannot drop privileges: {why}"),
         Step::Descriptors => format!("cannot pass descriptors on: {why}"),
         Step::Engine => return engine_missing(&object, errno),

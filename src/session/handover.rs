@@ -62,6 +62,10 @@ fn paths(texts: Vec<OsString>) -> Vec<PathBuf> {
 
 /// Packs plan and facts.
 pub(super) fn pack(plan: InnerPlan, facts: Facts) -> io::Result<Vec<u8>> {
+    if plan.alone.is_some() {
+        // Such a run executes nothing of ccbox's.
+        return Err(io::ErrorKind::Unsupported.into());
+    }
     let bytes = Bytes {
         facts,
         argv: plan.argv,
@@ -134,6 +138,7 @@ pub(super) fn unpack(bytes: &[u8]) -> io::Result<(InnerPlan, Facts)> {
         read_floor: ReadFloor { closed, above },
         trap_reads: bytes.trap_reads,
         trap_sockets: bytes.trap_sockets,
+        alone: None,
         own_group: bytes.own_group,
     };
     Ok((plan, bytes.facts))
@@ -182,6 +187,7 @@ mod tests {
             },
             trap_reads: true,
             trap_sockets: true,
+            alone: None,
             own_group: true,
         };
         let facts = Facts {

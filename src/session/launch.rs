@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::unistd::{getgid, getuid};
 
 use super::SessionError;
+use super::alone;
 use super::caught::CatchSetup;
 use super::early::Early;
 use super::errors;
@@ -53,6 +54,7 @@ pub(super) fn start(
     };
     match invocation.engine.clone() {
         Engine::None => direct(&invocation, launch),
+        Engine::Landlock { tmp } => alone::start(&invocation.inner, &tmp, launch),
         Engine::Builtin => engine(invocation, None, launch, early),
         Engine::Bwrap { program, .. } => engine(invocation, Some(&program), launch, early),
     }

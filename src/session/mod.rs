@@ -1,5 +1,6 @@
 //! The live run: starts the engine, serves the proxies, relays signals, ends with the child.
 
+mod alone;
 mod caller;
 mod caught;
 mod confine;
@@ -163,6 +164,8 @@ pub struct SessionError {
     pub hint: Option<String>,
     /// The same run may work with the network set up this way; nothing has been started and no hook was called.
     pub retry: Option<NetSetup>,
+    /// This host refuses what a sandbox with namespaces is made of; another engine may do.
+    pub host_refuses: bool,
 }
 
 impl SessionError {
@@ -173,6 +176,7 @@ impl SessionError {
             message: message.into(),
             hint: None,
             retry: None,
+            host_refuses: false,
         }
     }
 }
@@ -274,6 +278,7 @@ fn engine_name(engine: &Engine) -> String {
     match engine {
         Engine::None => "none".to_owned(),
         Engine::Builtin => "builtin".to_owned(),
+        Engine::Landlock { .. } => "landlock".to_owned(),
         Engine::Bwrap { version: None, .. } => "bwrap".to_owned(),
         Engine::Bwrap {
             version: Some(text),

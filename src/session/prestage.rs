@@ -232,7 +232,12 @@ fn watch(stage: &PreStage<'_>, control: &OwnedFd, lifeline: &OwnedFd) -> io::Res
         Forked::Child => stage.run(control, || getppid() == guard),
         Forked::Parent(pid) => pid.as_raw(),
     };
-    // Only the engine's copy of the control socket counts, so that its end is seen.
+    outlive(engine, lifeline)
+}
+
+/// In the process that adopts orphans: waits for the end of `child`, or of ccbox at the other end of `lifeline`, and leaves nobody.
+pub(super) fn outlive(child: i32, lifeline: &OwnedFd) -> io::Result<()> {
+    // Only the child's copy of the control socket counts, so that its end is seen.
     fds::close_all_except(&[lifeline.as_raw_fd()])?;
     let events = SignalFd::new(std::iter::once(libc::SIGCHLD).collect::<SignalSet>())?;
     loop {
@@ -245,7 +250,7 @@ fn watch(stage: &PreStage<'_>, control: &OwnedFd, lifeline: &OwnedFd) -> io::Res
             let mut over = false;
             while let Some((pid, change)) = wait(-1, WaitFor::AnyNow)? {
                 use crate::sys::process::Change::{Exited, Signalled};
-                over |= pid == engine && matches!(change, Exited(_) | Signalled(_));
+                over |= pid == child && matches!(change, Exited(_) | Signalled(_));
             }
             if over {
                 break;

@@ -117,6 +117,8 @@ pub(super) enum Step {
     Mount,
     /// Entering the child's file system.
     Root,
+    /// Making the run's directory for temporary files.
+    Temporary,
     /// Dropping privileges.
     Privileges,
     /// Passing a descriptor on.

@@ -143,20 +143,11 @@ fn words(flags: &FlagRules, keys: &mut Keys) -> Result<(), SpecError> {
         .backend
         .as_ref()
         .and_then(|b| later::backend_gap(b.value));
-    let engine = keys
-        .engine
-        .as_ref()
-        .and_then(|e| later::engine_gap(e.value));
-    for (flag, typed, why) in [
-        ("--backend", &flags.backend, backend),
-        ("--engine", &flags.engine, engine),
-    ] {
-        if let (Some(typed), Some(why)) = (typed, why) {
-            return Err(SpecError::plain(format!(
-                "`{flag} {}` is not supported yet: {why}",
-                shown(typed)
-            )));
-        }
+    if let (Some(typed), Some(why)) = (&flags.backend, backend) {
+        return Err(SpecError::plain(format!(
+            "`--backend {}` is not supported yet: {why}",
+            shown(typed)
+        )));
     }
     if let Some(id) = &flags.session {
         if !is_session_id(id) {

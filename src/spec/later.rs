@@ -7,21 +7,13 @@ use toml::de::DeValue;
 use super::SpecError;
 use super::keys::{Keys, Scalar};
 use super::reader::{Node, Reader, Table};
-use crate::policy::{BackendChoice, EngineChoice};
+use crate::policy::BackendChoice;
 
-/// Why a backend or an engine cannot be chosen yet.
+/// Why a backend cannot be chosen yet.
 pub(super) fn backend_gap(backend: BackendChoice) -> Option<&'static str> {
     match backend {
         BackendChoice::MicroVm => Some("a VM cannot be booted by this build"),
         BackendChoice::Auto | BackendChoice::Native | BackendChoice::None => None,
-    }
-}
-
-/// As [`backend_gap`].
-pub(super) fn engine_gap(engine: EngineChoice) -> Option<&'static str> {
-    match engine {
-        EngineChoice::Landlock => Some("this build needs namespaces"),
-        EngineChoice::Auto | EngineChoice::Builtin | EngineChoice::Bwrap => None,
     }
 }
 
@@ -30,11 +22,6 @@ pub(super) fn engines(top: &Table<'_>, keys: &Keys) {
     if let (Some(why), Some(node)) = (backend, top.get("backend")) {
         top.reader
             .later("`backend = \"microvm\"`", node, Some(why), true);
-    }
-    let engine = keys.engine.as_ref().and_then(|e| engine_gap(e.value));
-    if let (Some(why), Some(node)) = (engine, top.get("engine")) {
-        let key = format!("`engine = {}`", top.reader.source.slice(&node.span()));
-        top.reader.later(&key, node, Some(why), true);
     }
 }
 

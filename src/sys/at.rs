@@ -55,6 +55,8 @@ pub struct Look {
     pub mode: u32,
     /// Owner.
     pub uid: u32,
+    /// Group.
+    pub gid: u32,
     /// Inode.
     pub ino: u64,
     /// Device.
@@ -139,6 +141,7 @@ pub fn look(dir: BorrowedFd<'_>, name: &CStr) -> Result<Look, Errno> {
     const WANTED: u32 = libc::STATX_TYPE
         | libc::STATX_MODE
         | libc::STATX_UID
+        | libc::STATX_GID
         | libc::STATX_INO
         | libc::STATX_NLINK
         | libc::STATX_SIZE
@@ -167,6 +170,7 @@ pub fn look(dir: BorrowedFd<'_>, name: &CStr) -> Result<Look, Errno> {
     Ok(Look {
         mode: u32::from(found.stx_mode),
         uid: found.stx_uid,
+        gid: found.stx_gid,
         ino: found.stx_ino,
         device: (found.stx_dev_major, found.stx_dev_minor),
         represents: (found.stx_rdev_major, found.stx_rdev_minor),
@@ -306,6 +310,21 @@ pub fn link_object(object: BorrowedFd<'_>, to: (BorrowedFd<'_>, &CStr)) -> Resul
         )
     };
     Errno::result(r).map(drop)
+}
+
+/// Sets the times of access and modification of an object, whatever it was opened for (utimensat(2)).
+pub fn set_times(
+    object: BorrowedFd<'_>,
+    stamps: &[nix::sys::time::TimeSpec; 2],
+) -> Result<(), Errno> {
+    let [accessed, modified] = stamps;
+    nix::sys::stat::utimensat(
+        nix::fcntl::AT_FDCWD,
+        own_name(object).as_c_str(),
+        accessed,
+        modified,
+        nix::sys::stat::UtimensatFlags::FollowSymlink,
+    )
 }
 
 /// fchmodat2(2) on the object of a descriptor, which may be of `O_PATH`. Before 6.6 through /proc.

@@ -115,7 +115,28 @@ mod linux {
             Self::taking(AccessFs::ReadFile)
         }
 
-        fn taking(access: AccessFs) -> io::Result<Self> {
+        /// A ruleset that takes opening for reading and execution, with `lists` the listing of directories too, and nothing else but REFER.
+        pub fn for_view(lists: bool) -> io::Result<Self> {
+            let files = AccessFs::ReadFile | AccessFs::Execute;
+            if !lists {
+                return Self::taking(files);
+            }
+            let mut ruleset = Self::taking(files | AccessFs::ReadDir)?;
+            ruleset.entries = AccessFs::ReadDir.into();
+            Ok(ruleset)
+        }
+
+        /// In such a ruleset: this object may be read and executed, with everything below it.
+        pub fn allow_view(&mut self, object: OwnedFd, is_dir: bool) -> io::Result<()> {
+            let mut access = AccessFs::ReadFile | AccessFs::Execute;
+            if is_dir {
+                access |= self.entries;
+            }
+            self.allow(object, access)
+        }
+
+        fn taking(access: impl Into<BitFlags<AccessFs>>) -> io::Result<Self> {
+            let access = access.into();
             let created = landlock::Ruleset::default()
                 .set_compatibility(CompatLevel::HardRequirement)
                 .handle_access(access | AccessFs::Refer)
@@ -212,6 +233,14 @@ mod none {
         /// Unsupported.
         pub fn for_reading() -> io::Result<Self> {
             Err(io::ErrorKind::Unsupported.into())
+        }
+        /// Unsupported.
+        pub fn for_view(_lists: bool) -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        /// Never called.
+        pub fn allow_view(&mut self, _object: OwnedFd, _is_dir: bool) -> io::Result<()> {
+            match self.0 {}
         }
         /// Never called.
         pub fn allow_read(&mut self, _object: OwnedFd) -> io::Result<()> {

@@ -13,7 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("host", &["exit", "sys"]),
     ("spec", &["exit", "policy", "host"]),
     ("plan", &["exit", "policy", "host", "broker"]),
-    ("backend", &["exit", "policy", "host", "plan"]),
+    ("backend", &["exit", "policy", "host", "plan", "broker"]),
     ("proxy", &["exit", "policy", "report", "sys"]),
     ("broker", &["exit", "policy", "report", "sys"]),
     (

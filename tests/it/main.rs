@@ -11,6 +11,7 @@
 mod arch;
 mod cases;
 mod cli;
+mod engines;
 mod escape;
 mod events;
 mod examples;
@@ -23,6 +24,8 @@ mod process;
 mod repair;
 mod run;
 mod shells;
+#[path = "../lab/kills.rs"]
+mod storms;
 mod support;
 mod tools;
 mod tty;

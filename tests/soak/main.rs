@@ -14,7 +14,10 @@ mod lab;
 
 mod git_attacker;
 mod git_config;
+mod kills;
 mod runs;
+#[path = "../lab/kills.rs"]
+mod storms;
 
 use std::fs;
 use std::process::{Child, Command, Stdio};

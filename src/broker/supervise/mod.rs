@@ -312,6 +312,7 @@ impl Prepared {
             directories: self.directories,
             processes: Processes::default(),
             above: self.above,
+            alone: self.plan.alone,
             repositories: Repositories::default(),
             staging: Staging::default(),
             protected_links: self.protected_links,
@@ -356,6 +357,8 @@ struct Broker {
     /// What the read floor refuses, where that is told.
     beside: Option<Beside>,
     areas: Areas,
+    /// No mounts stand behind the floor.
+    alone: bool,
     trees: Vec<TreePaths>,
     /// Shared by operations on entries, taken alone by those that move directories or depend on more than one entry.
     lock: Lock,

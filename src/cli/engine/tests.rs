@@ -37,6 +37,7 @@ fn said(
             None => "builtin".to_owned(),
         },
         Ok(Chosen::Bwrap(path)) => format!("bwrap {}", path.display()),
+        Ok(Chosen::Landlock(_)) => "landlock".to_owned(),
         Ok(Chosen::Seatbelt) => "seatbelt".to_owned(),
         Ok(Chosen::None(line)) => format!("none: {line}"),
         Err(e) => format!("{}: {e}; {}", e.exit_code(), e.hint().unwrap_or_default()),
@@ -76,13 +77,8 @@ fn require_on_off() {
             have(),
             "125: backend `microvm`: not supported yet: this version has no virtual machine monitor; `--backend native`",
         ),
-        (
-            Auto,
-            Landlock,
-            On,
-            have(),
-            "125: engine `landlock` is not supported yet; `--engine bwrap`",
-        ),
+        (Auto, Landlock, On, have(), "landlock"),
+        (Native, Landlock, Require, lack(), "landlock"),
     ];
     for (backend, engine, sandbox, offer, want) in table {
         assert_eq!(said(backend, engine, sandbox, &offer), want);
@@ -106,6 +102,22 @@ fn other_systems_are_refused_not_run_bare() {
         );
         assert!(text.starts_with("125: no sandbox on this host: "), "{text}");
     }
+}
+
+#[test]
+fn the_kernel_floor_of_landlock_is_named() {
+    let said = |abi, yama| match kernel(abi, yama) {
+        Ok(()) => "fits".to_owned(),
+        Err(e) => e.to_string(),
+    };
+    assert_eq!(said(6, 0), "fits");
+    assert_eq!(said(7, 1), "fits");
+    assert_eq!(
+        said(5, 0),
+        "engine `landlock` needs Landlock ABI 6 (Linux 6.12), the kernel has ABI 5"
+    );
+    assert!(said(0, 0).ends_with("the kernel has none, or it is off"));
+    assert!(said(7, 2).contains("kernel.yama.ptrace_scope is 2"));
 }
 
 #[test]

@@ -101,7 +101,7 @@ pub(super) fn learn(
     };
     let ready = prepare(host, &policy, specs, &args.command, extra, machine)?;
     let chosen = engine::choose(&ready.loaded.policy, &Offer::of(&RealFs, machine))?;
-    engine::holds(&ready.plan, &chosen)?;
+    engine::holds(&ready.plan, &ready.loaded.policy, &chosen)?;
     if matches!(chosen, Chosen::None(_)) {
         return Err(UsageError::new(
             "nothing can be learned without a sandbox: nobody sees what the command does",

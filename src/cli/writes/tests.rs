@@ -47,6 +47,7 @@ fn writes(rules: Vec<NamedRule>) -> Writes {
         git: true,
         lock_dir: None,
         reads: None,
+        alone: false,
         sockets: None,
     }));
     of(plan)

@@ -12,9 +12,10 @@ use std::collections::BTreeMap;
 use super::FilterOptions;
 use super::rule::{Arch, Arg, ArgTest, Clause, Errno, Op, Rule, Verdict};
 use super::table::{
-    BROKER, NEWEST_KNOWN, PLAIN, ROWS, SKIPPED, UNIX_BY_PATH, WITH_UNIX, WITHOUT_UNIX,
+    ALONE, BROKER, NEWEST_KNOWN, PLAIN, ROWS, SKIPPED, UNIX_BY_PATH, WITH_UNIX, WITHOUT_NETWORK,
+    WITHOUT_UNIX,
 };
-use crate::broker::calls::{READS, SOCKETS, TRAPS, Trap, When};
+use crate::broker::calls::{METADATA, READS, SOCKETS, TRAPS, Trap, When};
 use crate::sys::bpf::{Assembler, Label, Program, Test, TooLong};
 
 // `struct seccomp_data` of linux/seccomp.h: nr, arch, instruction pointer, six arguments of 64 bits, little endian.
@@ -69,26 +70,39 @@ fn trapped_number(trap: &Trap, arch: Arch) -> Option<u32> {
 /// What is done with each number that is not simply allowed.
 fn actions(asm: &mut Assembler, options: FilterOptions, arch: Arch) -> BTreeMap<u32, Label> {
     let by_path = options.broker && options.sockets;
-    let sockets = if by_path {
+    let sockets = if options.no_network {
+        WITHOUT_NETWORK
+    } else if by_path {
         UNIX_BY_PATH
     } else if options.unix_sockets_allowed() {
         WITH_UNIX
     } else {
         WITHOUT_UNIX
     };
-    let extra = if options.broker { BROKER } else { PLAIN };
+    let extra = match options {
+        FilterOptions { alone: true, .. } => ALONE,
+        FilterOptions { broker: true, .. } => BROKER,
+        FilterOptions { .. } => PLAIN,
+    };
     // With the host's network a connection goes where it would go without a sandbox.
     let traps = TRAPS
         .iter()
-        .filter(|trap| options.broker && !(options.open_network && trap.is_network()))
+        .filter(|trap| {
+            options.broker && !((options.open_network || options.no_network) && trap.is_network())
+        })
         .chain(by_path.then_some(SOCKETS).into_iter().flatten());
     let reads = if options.broker && options.reads {
         READS
     } else {
         &[]
     };
+    let metadata = if options.broker && options.alone {
+        METADATA
+    } else {
+        &[]
+    };
     let mut actions = BTreeMap::new();
-    for trap in traps.chain(reads) {
+    for trap in traps.chain(reads).chain(metadata) {
         if let Some(number) = trapped_number(trap, arch) {
             let allow = verdict(asm, Verdict::Allow);
             actions.insert(number, trapped(asm, trap, allow));

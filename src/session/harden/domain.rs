@@ -139,11 +139,26 @@ impl Domain {
         Self::prepare_floor_for(abi(), floor, sockets, kept)
     }
 
+    /// As [`Self::prepare_floor`], on the host's own file system: its /dev and /proc are not the sandbox's.
+    pub fn prepare_alone(floor: &Floor, kept: &[RawFd]) -> Result<Self, DomainError> {
+        Self::prepare_floor_around(abi(), floor, false, kept, &[])
+    }
+
     pub(super) fn prepare_floor_for(
         kernel: i32,
         floor: &Floor,
         sockets: bool,
         kept: &[RawFd],
+    ) -> Result<Self, DomainError> {
+        Self::prepare_floor_around(kernel, floor, sockets, kept, &floor::OWN)
+    }
+
+    fn prepare_floor_around(
+        kernel: i32,
+        floor: &Floor,
+        sockets: bool,
+        kept: &[RawFd],
+        own: &[&str],
     ) -> Result<Self, DomainError> {
         if kernel < ABI_REFER {
             return Err(FloorError::Abi { abi: kernel }.into());
@@ -154,7 +169,7 @@ impl Domain {
             scopes: kernel >= ABI_SCOPES,
         })
         .map_err(DomainError::Create)?;
-        let proof = floor::grant(&mut ruleset, floor, sockets)?;
+        let proof = floor::grant(&mut ruleset, floor, sockets, own)?;
         allow_descriptors(&mut ruleset, kept)?;
         Ok(Self {
             ruleset: Some(ruleset),

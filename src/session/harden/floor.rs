@@ -35,7 +35,7 @@ use crate::sys::landlock::Ruleset;
 use crate::sys::libc;
 
 /// Every sandbox has its own, and nothing in them has name rules.
-const OWN: [&str; 2] = ["/dev", "/proc"];
+pub(super) const OWN: [&str; 2] = ["/dev", "/proc"];
 
 /// Why there is no floor, or none that holds.
 #[derive(Debug, thiserror::Error)]
@@ -102,11 +102,12 @@ pub(super) struct Proof {
     name: CString,
 }
 
-/// Grants what the floor leaves; the ruleset handles WRITE_FILE, REFER and all entries. To be called inside the finished mounts.
+/// Grants what the floor leaves, `own` directories of the sandbox among it; the ruleset handles WRITE_FILE, REFER and all entries. To be called inside the finished mounts.
 pub(super) fn grant(
     ruleset: &mut Ruleset,
     floor: &Floor,
     sockets: bool,
+    own: &[&str],
 ) -> Result<Proof, FloorError> {
     let mut trees = Vec::with_capacity(floor.covered.len());
     let mut chains = Vec::with_capacity(floor.covered.len());
@@ -132,7 +133,7 @@ pub(super) fn grant(
     for path in &floor.exempt {
         chains.grant(ruleset, path)?;
     }
-    for path in OWN {
+    for path in own {
         chains.grant_around(ruleset, Path::new(path))?;
     }
     Ok(Proof {

@@ -18,6 +18,7 @@ mod inputs;
 mod read_floor;
 mod rule;
 mod table;
+mod view;
 crate::sys::linux_tests! { mod tests; }
 
 use std::io;
@@ -28,6 +29,7 @@ pub use floor::FloorError;
 pub use inputs::{InputError, rebind_inputs};
 pub use read_floor::{ReadFloor, ReadFloorError};
 pub use rule::Arch;
+pub use view::{View, ViewError};
 
 pub use crate::sys::landlock::abi as landlock_abi;
 pub use crate::sys::seccomp::Listener;
@@ -50,6 +52,10 @@ pub struct FilterOptions {
     pub reads: bool,
     /// With the broker: stream sockets of AF_UNIX may be made, and it decides where they are bound and connected.
     pub sockets: bool,
+    /// No namespaces and no mounts stand behind the filter.
+    pub alone: bool,
+    /// No socket of a network is made.
+    pub no_network: bool,
 }
 
 impl FilterOptions {

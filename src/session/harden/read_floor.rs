@@ -93,7 +93,7 @@ impl ReadFloor {
             way.beside(path, directory, known).map_err(failed(path))?;
         }
         for &fd in [0, 1, 2].iter().chain(kept) {
-            way.descriptor(fd)
+            allow_descriptor(&mut way.ruleset, fd)
                 .map_err(|source| ReadFloorError::Descriptor { fd, source })?;
         }
         Ok(Self(way.ruleset))
@@ -179,16 +179,17 @@ impl Way<'_> {
         }
         self.ruleset.allow_read(object)
     }
+}
 
-    fn descriptor(&mut self, fd: RawFd) -> io::Result<()> {
-        if matches!(access(fd)?, None | Some(Access::Path)) {
-            return Ok(());
-        }
-        match self.ruleset.allow_read(copy(fd)?) {
-            // Pipes, sockets, memfds: on no mounted file system, so no domain governs them (landlock_add_rule(2), EBADFD).
-            Err(error) if error.raw_os_error() == Some(libc::EBADFD) => Ok(()),
-            other => other,
-        }
+/// The object of a descriptor that the command keeps may be opened again for reading.
+pub(super) fn allow_descriptor(ruleset: &mut Ruleset, fd: RawFd) -> io::Result<()> {
+    if matches!(access(fd)?, None | Some(Access::Path)) {
+        return Ok(());
+    }
+    match ruleset.allow_read(copy(fd)?) {
+        // Pipes, sockets, memfds: on no mounted file system, so no domain governs them (landlock_add_rule(2), EBADFD).
+        Err(error) if error.raw_os_error() == Some(libc::EBADFD) => Ok(()),
+        other => other,
     }
 }
 

@@ -211,6 +211,47 @@ const SOCKETPAIR_WITHOUT_UNIX: Rule = Rule::Cases(
 const SOCKETPAIR_WITH_UNIX: Rule =
     Rule::Cases(&[&[clause(&[Arg(0).is(AF_UNIX)], Allow)]], EAFNOSUPPORT);
 
+/// Without a namespace of its own the only network is none: a port that the command may talk to would be that port on every host.
+/// EACCES as with Unix sockets.
+const SOCKET_OF_NOTHING: Rule = Rule::Always(EACCES);
+
+// linux/fs.h, linux/fsverity.h.
+const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
+const FS_IOC_SETVERSION: u32 = 0x4008_7602;
+const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
+const FS_IOC_ENABLE_VERITY: u32 = 0x4080_6685;
+const FS_IOC_SET_ENCRYPTION_POLICY: u32 = 0x800c_6613;
+
+/// As [`IOCTL_WITH_BROKER`], and what changes the attributes of a file of the caller's that is open for reading, past Landlock: on a
+/// read-only mount the kernel refuses it.
+const IOCTL_ALONE: Rule = Rule::OneOf(
+    Arg(1),
+    &[
+        TIOCSTI,
+        TIOCLINUX,
+        TIOCSETD,
+        BTRFS_IOC_SNAP_CREATE,
+        BTRFS_IOC_SUBVOL_CREATE,
+        BTRFS_IOC_SNAP_DESTROY,
+        BTRFS_IOC_SNAP_CREATE_V2,
+        BTRFS_IOC_SUBVOL_CREATE_V2,
+        BTRFS_IOC_SNAP_DESTROY_V2,
+        OCFS2_IOC_REFLINK,
+        BCH_IOCTL_SUBVOLUME_CREATE,
+        BCH_IOCTL_SUBVOLUME_DESTROY,
+        FS_IOC_SETFLAGS,
+        FS_IOC_SETVERSION,
+        FS_IOC_FSSETXATTR,
+        FS_IOC_ENABLE_VERITY,
+        FS_IOC_SET_ENCRYPTION_POLICY,
+    ],
+    EPERM,
+    Allow,
+);
+
+/// Limits of the command's own processes only: those of any other process of the same user could be changed, too (prlimit(2)).
+const PRLIMIT: Rule = Rule::Cases(&[&[clause(&[Arg(0).is(0)], Allow)]], EPERM);
+
 const fn row(name: &'static str, x86_64: u32, aarch64: u32, rule: Rule) -> Row {
     Row {
         name,
@@ -285,6 +326,32 @@ pub(super) const ROWS: &[Row] = &[
     only_x86_64("iopl", 172, NO),
     only_x86_64("ioperm", 173, NO),
     only_x86_64("create_module", 174, NO),
+];
+
+/// Where no namespaces and no mounts stand behind the filter. Shared memory, semaphores and message queues are the host's there.
+pub(super) const ALONE: &[Row] = &[
+    row("ioctl", 16, 29, IOCTL_ALONE),
+    row("file_setattr", 469, 469, NO),
+    row("prlimit64", 302, 261, PRLIMIT),
+    row("shmget", 29, 194, UNKNOWN),
+    row("shmat", 30, 196, UNKNOWN),
+    row("shmctl", 31, 195, UNKNOWN),
+    row("semget", 64, 190, UNKNOWN),
+    row("semop", 65, 193, UNKNOWN),
+    row("semtimedop", 220, 192, UNKNOWN),
+    row("semctl", 66, 191, UNKNOWN),
+    row("msgget", 68, 186, UNKNOWN),
+    row("msgsnd", 69, 189, UNKNOWN),
+    row("msgrcv", 70, 188, UNKNOWN),
+    row("msgctl", 71, 187, UNKNOWN),
+    row("mq_open", 240, 180, UNKNOWN),
+    row("mq_unlink", 241, 181, UNKNOWN),
+];
+
+/// Sockets where there is no network.
+pub(super) const WITHOUT_NETWORK: &[Row] = &[
+    row("socket", 41, 198, SOCKET_OF_NOTHING),
+    row("socketpair", 53, 199, SOCKETPAIR_WITHOUT_UNIX),
 ];
 
 /// Without the broker.

@@ -25,6 +25,8 @@ const CLOSED: FilterOptions = FilterOptions {
     broker: false,
     reads: false,
     sockets: false,
+    alone: false,
+    no_network: false,
 };
 const UNIX: FilterOptions = FilterOptions {
     unix_sockets: true,
@@ -464,6 +466,8 @@ fn open_network_needs_scoped_abstract_sockets() {
         broker: false,
         reads: false,
         sockets: false,
+        alone: false,
+        no_network: false,
     };
     for (open, abi, allowed) in [
         (true, 0, false),

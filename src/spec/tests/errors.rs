@@ -219,10 +219,6 @@ fn messages() {
             "spec.toml:1:11: `backend = \"microvm\"` is not supported yet: a VM cannot be booted by this build",
         ),
         (
-            "engine = \"landlock\"",
-            "spec.toml:1:10: `engine = \"landlock\"` is not supported yet: this build needs namespaces",
-        ),
-        (
             "[network.tls_terminate]",
             "spec.toml:1:1: `network.tls_terminate` is not supported yet",
         ),

@@ -100,10 +100,6 @@ fn bad_flags_are_named() {
             "`--backend microvm` is not supported yet: a VM cannot be booted by this build",
         ),
         (
-            |f| f.engine = Some("landlock".into()),
-            "`--engine landlock` is not supported yet: this build needs namespaces",
-        ),
-        (
             |f| f.session = Some("a/b".into()),
             "`--session a/b`: a session id is 1 to 64 letters, digits, `.`, `_` or `-`",
         ),

@@ -40,7 +40,7 @@ numbers!(mode_t: S_ISUID = 0o4000, S_ISGID = 0o2000, S_ISVTX = 0o1000);
 numbers!(mode_t: S_IRUSR = 0o400, S_IWUSR = 0o200, S_IXUSR = 0o100, S_IRGRP = 0o40, S_IWGRP = 0o20, S_IXGRP = 0o10, S_IROTH = 0o4, S_IWOTH = 0o2, S_IXOTH = 0o1);
 
 // linux/stat.h
-numbers!(c_uint: STATX_TYPE = 1, STATX_MODE = 2, STATX_NLINK = 4, STATX_UID = 8, STATX_INO = 0x100, STATX_SIZE = 0x200, STATX_BTIME = 0x800, STATX_MNT_ID = 0x1000);
+numbers!(c_uint: STATX_TYPE = 1, STATX_MODE = 2, STATX_NLINK = 4, STATX_UID = 8, STATX_GID = 0x10, STATX_INO = 0x100, STATX_SIZE = 0x200, STATX_BTIME = 0x800, STATX_MNT_ID = 0x1000);
 numbers!(c_int: STATX_ATTR_MOUNT_ROOT = 0x2000, STATX_ATTR_IMMUTABLE = 0x10, STATX_ATTR_APPEND = 0x20);
 
 /// What `look` reads of struct statx.

@@ -32,13 +32,13 @@ const TIME_LIMIT: &str = "60";
 
 /// `$T` with `ws` and `spec.toml` in it; `home` and the binary lie beside it.
 #[derive(Debug)]
-struct Case {
+pub(crate) struct Case {
     dir: tempfile::TempDir,
-    caller: Caller,
+    pub(crate) caller: Caller,
 }
 
 /// One for every caller; none where no sandbox can be made and that is no failure.
-fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     if !require_sandbox() {
         return Vec::new();
     }
@@ -63,7 +63,7 @@ impl Case {
         self.dir.path().join("t")
     }
 
-    fn ids(&self) -> (u32, u32) {
+    pub(crate) fn ids(&self) -> (u32, u32) {
         match self.caller {
             Caller::User => ordinary(),
             Caller::Root => (0, 0),
@@ -87,7 +87,7 @@ impl Case {
 
     /// The usual spec: network off, host view, `$T` read-only, `ws` writable. `top` are top-level lines, `files` lines of
     /// `[filesystem]`, `more` is what follows the binds.
-    fn spec(&self, top: &str, files: &str, more: &str) -> &Self {
+    pub(crate) fn spec(&self, top: &str, files: &str, more: &str) -> &Self {
         self.raw_spec(&format!(
             "network_enabled = false\n{top}\n\
              [[bind_mounts]]\nhost_path = \"@T@\"\nread_only = true\n\
@@ -97,7 +97,7 @@ impl Case {
     }
 
     /// Runs steps in `$T` as the caller.
-    fn steps(&self, script: &str) -> Done {
+    pub(crate) fn steps(&self, script: &str) -> Done {
         let (uid, gid) = self.ids();
         let mut command = self.bash(script);
         if nix::unistd::geteuid().is_root() {
@@ -130,7 +130,7 @@ impl Case {
     }
 
     /// Runs steps as the user of the tests, who may prepare what the caller cannot; `$AS` starts a command as the caller.
-    fn root_steps(&self, script: &str) -> Done {
+    pub(crate) fn root_steps(&self, script: &str) -> Done {
         Done::of(self.bash(script))
     }
 
@@ -166,9 +166,9 @@ impl Case {
 
 /// What finished steps left.
 #[derive(Debug)]
-struct Done {
+pub(crate) struct Done {
     out: String,
-    err: String,
+    pub(crate) err: String,
 }
 
 impl Done {
@@ -182,14 +182,14 @@ impl Done {
 
     /// Fails unless standard output is exactly so.
     #[track_caller]
-    fn prints(&self, out: &str) -> &Self {
+    pub(crate) fn prints(&self, out: &str) -> &Self {
         assert_eq!(self.out, out, "{}", self.err);
         self
     }
 
     /// Fails unless a line on stderr starts with `ccbox:` and holds all these words.
     #[track_caller]
-    fn says(&self, words: &[&str]) -> &Self {
+    pub(crate) fn says(&self, words: &[&str]) -> &Self {
         let line = |l: &&str| l.starts_with("ccbox:") && words.iter().all(|w| l.contains(w));
         assert!(
             self.err.lines().any(|l| line(&l)),
@@ -201,14 +201,14 @@ impl Done {
 
     /// Fails unless nothing on stderr is ccbox's.
     #[track_caller]
-    fn says_nothing(&self) -> &Self {
+    pub(crate) fn says_nothing(&self) -> &Self {
         assert!(!self.err.contains("ccbox:"), "{}", self.err);
         self
     }
 
     /// Fails unless stderr is one line of ccbox that holds all these words.
     #[track_caller]
-    fn refuses(&self, words: &[&str]) -> &Self {
+    pub(crate) fn refuses(&self, words: &[&str]) -> &Self {
         assert_eq!(self.err.lines().count(), 1, "{}", self.err);
         assert!(self.err.starts_with("ccbox: error: "), "{}", self.err);
         self.says(words)

@@ -124,6 +124,17 @@ impl Turn<'_> {
                 };
                 self.change(&change, act)
             }
+            _ if self.broker.alone => {
+                let look = at::look(object.as_fd(), c"")?;
+                let change = Change {
+                    what: "xattr",
+                    action: Action::Write,
+                    needs: Needs::Object,
+                    object,
+                    look: &look,
+                };
+                self.change(&change, act)
+            }
             _ => {
                 let acted = act();
                 if acted == Err(Errno::EROFS) && would_take(object, name, wants)? {

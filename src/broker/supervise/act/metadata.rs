@@ -2,15 +2,19 @@
 //!
 //! Where a protected path exists, a read-only mount refuses them, as it does everything in a place that is shown read-only; elsewhere
 //! they are the user's affair. So the kernel carries them out whatever is found here, and only a refusal by such a mount is told.
+//!
+//! Where no mounts stand behind the floor nothing is left to the kernel: the object is pinned and changed here, by the rules for writing.
 
 use crate::sys::libc;
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
+use nix::sys::time::TimeSpec;
 use nix::unistd::{getegid, geteuid};
 
 use super::super::Stop;
 use super::super::judge::Needs;
+use super::mode::Change;
 use super::{Outcome, Turn};
 use crate::broker::action::Action;
 use crate::sys::at;
@@ -76,6 +80,95 @@ impl Turn<'_> {
         Outcome::Continue
     }
 
+    /// chown(2) and its like, where no mounts stand behind the floor. To anybody else needs a capability, which the command has not.
+    pub(super) fn set_owner(&self, object: &OwnedFd, at: usize) -> Result<Outcome, Stop> {
+        let ids = [self.int(at), self.int(at + 1)].map(i32::cast_unsigned);
+        let look = at::look(object.as_fd(), c"")?;
+        let stays = ids.iter().zip([look.uid, look.gid]);
+        if !stays
+            .into_iter()
+            .all(|(&id, now)| id == UNCHANGED || id == now)
+        {
+            return Err(Errno::EPERM.into());
+        }
+        let change = Change {
+            what: "chown",
+            action: Action::Write,
+            needs: Needs::Ownership,
+            object,
+            look: &look,
+        };
+        self.change(&change, &|| Ok(()))
+    }
+
+    /// utime(2) and its like, there.
+    pub(super) fn set_times(
+        &self,
+        path: (i32, usize),
+        times: usize,
+        form: Form,
+        flags: i32,
+    ) -> Result<Outcome, Stop> {
+        let stamps = self.stamps(self.arg(times), form)?;
+        if stamps.iter().all(|stamp| *stamp == TimeSpec::UTIME_OMIT) {
+            return Ok(Outcome::Value(0));
+        }
+        let object = self.meant(path, flags)?;
+        let look = at::look(object.as_fd(), c"")?;
+        let change = Change {
+            what: "utime",
+            action: Action::Write,
+            needs: Needs::Ownership,
+            object: &object,
+            look: &look,
+        };
+        self.change(&change, &|| at::set_times(object.as_fd(), &stamps))
+    }
+
+    /// The object of a call that takes a directory and a path; without a path (NULL) it is the descriptor's.
+    pub(super) fn meant(&self, (dirfd, path): (i32, usize), flags: i32) -> Result<OwnedFd, Stop> {
+        if flags & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        if self.arg(path) == 0 && dirfd != libc::AT_FDCWD {
+            return self.open_object(dirfd);
+        }
+        let path = self.caller.text(self.arg(path))?;
+        if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+            let base = self.caller.base(&self.broker.root, dirfd, c"")?;
+            return Ok(base
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(|_| Errno::EMFILE)?);
+        }
+        let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+        let object = self.walk().object(dirfd, &path, follow)?;
+        Ok(object
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|_| Errno::EMFILE)?)
+    }
+
+    /// The object of a descriptor that was opened for more than a place.
+    pub(super) fn open_object(&self, number: i32) -> Result<OwnedFd, Stop> {
+        let (object, path_only) = self.caller.file(number)?;
+        if path_only {
+            return Err(Errno::EBADF.into());
+        }
+        Ok(object)
+    }
+
+    fn stamps(&self, address: u64, form: Form) -> Result<[TimeSpec; 2], Errno> {
+        if address == 0 {
+            return Ok([TimeSpec::UTIME_NOW; 2]);
+        }
+        let words = match form {
+            Form::Seconds => 2,
+            Form::Microseconds | Form::Nanoseconds => 4,
+        };
+        stamps(&self.caller.bytes(address, words * 8)?, form)
+    }
+
     fn wanted(&self, address: u64, form: Form) -> Result<Times, Errno> {
         if address == 0 {
             return Ok(Times::Now);
@@ -134,6 +227,31 @@ impl Turn<'_> {
     }
 }
 
+/// Both times.
+fn stamps(bytes: &[u8], form: Form) -> Result<[TimeSpec; 2], Errno> {
+    let words: Vec<i64> = bytes
+        .chunks_exact(8)
+        .filter_map(|word| Some(i64::from_ne_bytes(word.try_into().ok()?)))
+        .collect();
+    let stamp = |seconds: i64, part: i64| match form {
+        Form::Seconds => Ok(TimeSpec::new(seconds, 0)),
+        Form::Microseconds if (0..1_000_000).contains(&part) => {
+            Ok(TimeSpec::new(seconds, part * 1000))
+        }
+        Form::Nanoseconds if part == libc::UTIME_NOW => Ok(TimeSpec::UTIME_NOW),
+        Form::Nanoseconds if part == libc::UTIME_OMIT => Ok(TimeSpec::UTIME_OMIT),
+        Form::Nanoseconds if (0..1_000_000_000).contains(&part) => Ok(TimeSpec::new(seconds, part)),
+        Form::Microseconds | Form::Nanoseconds => Err(Errno::EINVAL),
+    };
+    match (form, words.as_slice()) {
+        (Form::Seconds, &[accessed, modified]) => Ok([stamp(accessed, 0)?, stamp(modified, 0)?]),
+        (Form::Microseconds | Form::Nanoseconds, &[a, a_part, m, m_part]) => {
+            Ok([stamp(a, a_part)?, stamp(m, m_part)?])
+        }
+        _ => Err(Errno::EFAULT),
+    }
+}
+
 /// The parts of a second, or other words, of both times.
 fn read(parts: &[i64], form: Form) -> Times {
     let (now, omit) = (libc::UTIME_NOW, libc::UTIME_OMIT);
@@ -159,6 +277,40 @@ fn read(parts: &[i64], form: Form) -> Times {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_taken_as_the_kernel_does() {
+        let bytes = |words: &[i64]| {
+            words
+                .iter()
+                .flat_map(|w| w.to_ne_bytes())
+                .collect::<Vec<u8>>()
+        };
+        let (now, omit) = (libc::UTIME_NOW, libc::UTIME_OMIT);
+        let at = TimeSpec::new;
+        for (words, form, wanted) in [
+            (&[7, 9][..], Form::Seconds, Ok([at(7, 0), at(9, 0)])),
+            (
+                &[1, 2, 3, 4],
+                Form::Microseconds,
+                Ok([at(1, 2000), at(3, 4000)]),
+            ),
+            (
+                &[1, 1_000_000, 3, 4],
+                Form::Microseconds,
+                Err(Errno::EINVAL),
+            ),
+            (
+                &[5, now, 6, omit],
+                Form::Nanoseconds,
+                Ok([TimeSpec::UTIME_NOW, TimeSpec::UTIME_OMIT]),
+            ),
+            (&[5, -1, 6, 0], Form::Nanoseconds, Err(Errno::EINVAL)),
+            (&[5, 1, 6, 2], Form::Nanoseconds, Ok([at(5, 1), at(6, 2)])),
+        ] {
+            assert_eq!(stamps(&bytes(words), form), wanted, "{words:?} {form:?}");
+        }
+    }
 
     #[test]
     fn times_are_read_as_the_kernel_does() {

@@ -143,6 +143,14 @@ impl<'b> Turn<'b> {
             | Call::Lremovexattr
             | Call::Fremovexattr
             | Call::Removexattrat => false,
+            Call::Chown
+            | Call::Lchown
+            | Call::Fchown
+            | Call::Fchownat
+            | Call::Utime
+            | Call::Utimes
+            | Call::Futimesat
+            | Call::Utimensat => !self.broker.alone,
             Call::Creat
             | Call::Mkdir
             | Call::Mkdirat
@@ -158,13 +166,6 @@ impl<'b> Turn<'b> {
             | Call::Unlink
             | Call::Unlinkat
             | Call::Rmdir
-            | Call::Chown
-            | Call::Lchown
-            | Call::Fchownat
-            | Call::Utime
-            | Call::Utimes
-            | Call::Futimesat
-            | Call::Utimensat
             | Call::Umask
             | Call::Chdir
             | Call::Fchdir
@@ -181,6 +182,7 @@ impl<'b> Turn<'b> {
 
     fn once(&self, call: Call) -> Result<Outcome, Stop> {
         const CWD: i32 = libc::AT_FDCWD;
+        let alone = self.broker.alone;
         match call {
             Call::Open => self.open(CWD, self.arg(0), self.int(1), self.int(2)),
             Call::Openat => self.open(self.int(0), self.arg(1), self.int(2), self.int(3)),
@@ -226,6 +228,20 @@ impl<'b> Turn<'b> {
             Call::Fremovexattr => self.remove_attribute(Of::Descriptor),
             // Linux 6.13. Who uses them falls back on the older calls.
             Call::Setxattrat | Call::Removexattrat => Err(Errno::ENOSYS.into()),
+            Call::Fchown => self.set_owner(&self.open_object(self.int(0))?, 1),
+            Call::Chown if alone => self.set_owner(&self.meant((CWD, 0), 0)?, 1),
+            Call::Lchown if alone => {
+                self.set_owner(&self.meant((CWD, 0), libc::AT_SYMLINK_NOFOLLOW)?, 1)
+            }
+            Call::Fchownat if alone => {
+                self.set_owner(&self.meant((self.int(0), 1), self.int(4))?, 2)
+            }
+            Call::Utime if alone => self.set_times((CWD, 0), 1, Form::Seconds, 0),
+            Call::Utimes if alone => self.set_times((CWD, 0), 1, Form::Microseconds, 0),
+            Call::Futimesat if alone => self.set_times((self.int(0), 1), 2, Form::Microseconds, 0),
+            Call::Utimensat if alone => {
+                self.set_times((self.int(0), 1), 2, Form::Nanoseconds, self.int(3))
+            }
             Call::Chown => Ok(self.owner(CWD, 0, 0)),
             Call::Lchown => Ok(self.owner(CWD, 0, libc::AT_SYMLINK_NOFOLLOW)),
             Call::Fchownat => Ok(self.owner(self.int(0), 1, self.int(4))),

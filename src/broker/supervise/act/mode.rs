@@ -8,8 +8,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use nix::errno::Errno;
 
 use super::super::areas::Area;
+use super::super::denial::Denied;
 use super::super::judge::{Asked, Needs, kind};
-use super::super::{Broker, Stop, magic, place};
+use super::super::{Broker, Cause, Stop, magic, place};
 use super::open::{Wish, reopened};
 use super::{Outcome, Turn};
 use crate::broker::action::Action;
@@ -97,6 +98,15 @@ impl Turn<'_> {
         let Change { object, look, .. } = change;
         let area = broker.areas.of(object.as_fd(), look)?;
         let Some(area) = area.filter(|area| Area::is_covered(area)) else {
+            if broker.alone && !self.is_exempt(object, look)? {
+                // No read-only mount would refuse it.
+                return Err(Stop::Denied(Box::new(Denied {
+                    action: change.what,
+                    guest: place::path(object.as_fd())?,
+                    cause: Cause::ReadOnly,
+                    anyway: look.uid != nix::unistd::geteuid().as_raw(),
+                })));
+            }
             broker.object_ruled(
                 &self.caller,
                 (change.what, change.action, change.needs),

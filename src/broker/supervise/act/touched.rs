@@ -59,6 +59,7 @@ impl Turn<'_> {
             | Call::Removexattrat
             | Call::Fchmod
             | Call::Chown
+            | Call::Fchown
             | Call::Lchown
             | Call::Fchownat
             | Call::Utime

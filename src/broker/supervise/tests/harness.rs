@@ -60,6 +60,7 @@ impl Setup {
                 git: false,
                 lock_dir: None,
                 reads: None,
+                alone: false,
                 sockets: None,
             },
             staff: Staff::default(),
@@ -187,6 +188,8 @@ impl Setup {
                 broker: true,
                 reads: setup.plan.reads.is_some(),
                 sockets: setup.plan.sockets.is_some(),
+                alone: false,
+                no_network: false,
             };
             let program = filter_program(options).unwrap();
             floor(&setup.plan);
