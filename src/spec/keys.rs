@@ -32,6 +32,8 @@ pub(super) struct Keys {
     pub(super) macos: MacosKeys,
     pub(super) managed: ManagedKeys,
     pub(super) builtin: BuiltinKeys,
+    /// Some credential is masked, not hidden.
+    pub(super) masks: bool,
 }
 
 /// Path rules.
@@ -116,6 +118,7 @@ impl Keys {
     /// Written as a list of what stays, so that a new key is a grant until somebody decides otherwise.
     pub(super) fn tightening_only(self) -> Self {
         Self {
+            masks: self.masks,
             mode: self.mode.filter(|m| m.value.is_read_only()),
             exec_deny_writable: self.exec_deny_writable.filter(|d| d.value),
             fs: FsKeys {
@@ -172,6 +175,10 @@ impl Keys {
             | "network.denied_domains"
             | "env.unset"
             | "limits.tmp" => true,
+            "credentials.files.path"
+            | "credentials.files.mode"
+            | "credentials.env_vars.name"
+            | "credentials.env_vars.mode" => !self.masks,
             "mode" => self.mode.is_some(),
             "network_enabled" => self.net.enabled.is_some(),
             "network.mode" => self.net.mode.is_some(),

@@ -5,6 +5,7 @@
 use toml::de::DeValue;
 
 use super::SpecError;
+use super::credentials;
 use super::keys::{Keys, Scalar};
 use super::reader::{Node, Reader, Table};
 use crate::policy::BackendChoice;
@@ -93,13 +94,14 @@ pub(super) fn tables(top: &Table<'_>) -> Result<(), SpecError> {
         commands.strings("excluded")?;
         refuse_non_empty(&commands, "excluded", None);
     }
-    if let Some(credentials) = top.table("credentials", "credentials")? {
-        self::credentials(&credentials)?;
-    }
     Ok(())
 }
 
-fn credentials(table: &Table<'_>) -> Result<(), SpecError> {
+/// What of `[credentials]` hides: entries with `mode = "deny"`. Masks come later.
+pub(super) fn credentials(top: &Table<'_>, keys: &mut Keys) -> Result<(), SpecError> {
+    let Some(table) = &top.table("credentials", "credentials")? else {
+        return Ok(());
+    };
     if table
         .bool("allow_plaintext_inject")?
         .is_some_and(|a| a.value)
@@ -118,14 +120,19 @@ fn credentials(table: &Table<'_>) -> Result<(), SpecError> {
         ("aws_pairs", "credentials.aws_pairs"),
     ] {
         for (entry, node) in table.tables(key, name)? {
-            let mode = credential(&entry, key)?;
-            // A mask lets more out than a deny: only the deny tightens.
-            table.reader.later(
-                &format!("`{name}`"),
-                node,
-                None,
-                mode != Some(Credential::Mask) && key != "aws_pairs",
-            );
+            if credential(&entry, key)? == Some(Credential::Deny) {
+                match key {
+                    "files" => keys.fs.deny_read.extend(credentials::file(&entry, node)?),
+                    _ => keys.env.unset.push(credentials::variable(&entry, node)?),
+                }
+            } else {
+                keys.masks = true;
+                // A mask lets more out than a deny: only the deny tightens, and an entry that says neither might.
+                let tightens = key != "aws_pairs" && entry.entry("mode").is_none();
+                table
+                    .reader
+                    .later(&format!("`{name}`"), node, None, tightens);
+            }
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use super::keys::Keys;
 use super::params::Params;
 use super::reader::{Present, Reader};
 use super::source::Source;
-use super::{LayerInfo, SpecError, surface};
+use super::{LayerInfo, SpecError, import, surface};
 use crate::policy::{Layer, Origin, Ruled};
 
 /// Where a file's relative paths start, and what `~` is.
@@ -15,6 +15,8 @@ use crate::policy::{Layer, Origin, Ruled};
 pub(super) struct Place<'a> {
     pub(super) base: &'a Path,
     pub(super) home: &'a Path,
+    /// Where the call was made: relative paths of another tool's settings start there.
+    pub(super) cwd: &'a Path,
 }
 
 /// A layer that takes part.
@@ -28,6 +30,12 @@ pub(super) struct Layered {
     pub(super) ignored: Vec<String>,
     /// The file sets nothing at all.
     pub(super) is_empty: bool,
+    /// What another tool's settings make worth saying.
+    pub(super) notices: Vec<String>,
+    /// Settings of another tool: nothing of ours is added to the file.
+    pub(super) imported: bool,
+    /// The view stands in no line of the file.
+    pub(super) view_is_implied: bool,
 }
 
 /// A key of a project file that would widen something once the file is trusted.
@@ -47,6 +55,9 @@ pub(super) fn read(
     place: Place<'_>,
     params: &Params,
 ) -> Result<Layered, SpecError> {
+    if source.is_json() {
+        return read_json(source, place);
+    }
     let Parsed {
         keys,
         present,
@@ -79,6 +90,46 @@ pub(super) fn read(
         keys,
         ignored,
         is_empty,
+        notices: Vec::new(),
+        imported: false,
+        view_is_implied: false,
+    })
+}
+
+/// Settings of another tool, given as a spec (R29).
+fn read_json(source: &Source, place: Place<'_>) -> Result<Layered, SpecError> {
+    let imported = import::document(source, place)?;
+    // They know no parameters.
+    let params = Params::lenient();
+    let reader = Reader {
+        source,
+        base: place.cwd,
+        home: place.home,
+        params: &params,
+        present: RefCell::default(),
+        later: RefCell::default(),
+    };
+    let (mut keys, _) = surface::read_table(&reader, &imported.table)?;
+    if let Some(later) = reader.later.take().into_iter().next() {
+        return Err(later.error);
+    }
+    keys.builtin.cwd_writable = imported.cwd_writable.map(|span| Ruled {
+        value: true,
+        origin: source.origin(span.start),
+    });
+    Ok(Layered {
+        info: LayerInfo {
+            layer: source.layer.clone(),
+            file: source.file.clone(),
+            note: Some(imported.note),
+        },
+        own: own_names(source),
+        keys,
+        ignored: Vec::new(),
+        is_empty: false,
+        notices: imported.notices,
+        imported: true,
+        view_is_implied: imported.view_is_implied,
     })
 }
 

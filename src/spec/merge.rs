@@ -42,7 +42,8 @@ pub(super) fn merge(stack: Stack, call: Call<'_>) -> Result<Loaded, SpecError> {
 
     for layer in std::iter::once(stack.profile).chain(stack.files) {
         untrusted_notice(&layer, &mut policy);
-        policy.net.hint_file = hint_file(&layer.info).or(policy.net.hint_file.take());
+        policy.notices.extend(layer.notices.iter().cloned());
+        policy.net.hint_file = hint_file(&layer).or(policy.net.hint_file.take());
         policy.fs.own_files.extend(layer.own);
         layers.push(layer.info);
         apply(layer.keys, &mut policy, &mut said, call.macos);
@@ -221,9 +222,11 @@ fn note<T>(value: Option<&Ruled<T>>, origin: &mut Option<Origin>) {
 }
 
 /// The file a user would edit to allow a host: the last given spec, else the project file, else the user file.
-fn hint_file(info: &LayerInfo) -> Option<PathBuf> {
-    match info.layer {
-        Layer::Spec | Layer::Project { .. } | Layer::User => info.file.clone(),
+fn hint_file(layer: &Layered) -> Option<PathBuf> {
+    match layer.info.layer {
+        // The hint is a line of TOML.
+        _ if layer.imported => None,
+        Layer::Spec | Layer::Project { .. } | Layer::User => layer.info.file.clone(),
         Layer::BuiltIn(_) | Layer::Profile(_) | Layer::Flag(_) | Layer::Managed => None,
     }
 }

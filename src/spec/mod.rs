@@ -2,9 +2,12 @@
 //!
 //! [`load`] reads the files that apply (discovery, trust), parses them strictly, and merges them. Nothing here changes anything.
 
+mod credentials;
 mod dots;
 mod files;
 mod flags;
+mod import;
+mod json;
 mod keys;
 mod later;
 mod layer;
@@ -218,10 +221,15 @@ fn load_on(req: &LoadRequest, host: Host) -> Result<Loaded, SpecError> {
     let mut files: Vec<Layered> = Vec::new();
     files.extend(user_layer(req, &params, spec_given)?);
     for spec in &given {
-        let layered = given_layer(req, &params, spec).map_err(|e| match e.hint {
+        let mut layered = given_layer(req, &params, spec).map_err(|e| match e.hint {
             None if spec_by_variable => e.with_hint("the file is named by CCBOX_SPEC"),
             _ => e,
         })?;
+        // What is only implied gives way to what another spec says.
+        let said = |l: &Layered| l.info.layer == Layer::Spec && l.keys.fs.view.is_some();
+        if layered.view_is_implied && files.iter().any(said) {
+            layered.keys.fs.view = None;
+        }
         files.push(layered);
     }
     if !spec_given {
@@ -340,6 +348,7 @@ fn place<'a>(opened: &'a files::Opened, req: &'a LoadRequest) -> Place<'a> {
     Place {
         base: &opened.base,
         home: &req.home,
+        cwd: &req.cwd,
     }
 }
 

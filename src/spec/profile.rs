@@ -60,6 +60,7 @@ pub(super) fn read(name: &'static str, home: &Path) -> Result<Layered, SpecError
     let place = Place {
         base: Path::new("/"),
         home,
+        cwd: Path::new("/"),
     };
     layer::read(&source, place, &Params::default())
 }

@@ -79,15 +79,20 @@ impl Source {
                 .error(0..0, "this is a sandbox-exec profile, not a ccbox spec")
                 .with_hint("run it with `sandbox-exec -f`, or write the rules as TOML: `ccbox init` prints a start"));
         }
-        if self.text.trim_start().starts_with('{') {
+        if self.is_json() && self.layer != Layer::Spec {
             return Err(self
                 .error(
                     0..0,
-                    "a JSON settings file is not supported yet, a spec is TOML",
+                    "JSON settings of another tool count only where they are given with `--spec`",
                 )
                 .with_hint("`ccbox init` writes a commented TOML spec"));
         }
         Ok(())
+    }
+
+    /// No TOML begins like this.
+    pub(super) fn is_json(&self) -> bool {
+        self.text.trim_start().starts_with('{')
     }
 
     pub(super) fn text(&self) -> &str {

@@ -53,7 +53,14 @@ pub(super) fn read(reader: &Reader<'_>) -> Result<(Keys, bool), SpecError> {
         let span = e.span().unwrap_or(0..0);
         source.error(span, &format!("not TOML: {}", shown(e.message())))
     })?;
-    let top = document.get_ref();
+    read_table(reader, document.get_ref())
+}
+
+/// As [`read`], from a tree.
+pub(super) fn read_table<'a>(
+    reader: &'a Reader<'a>,
+    top: &'a DeTable<'a>,
+) -> Result<(Keys, bool), SpecError> {
     let is_empty = top
         .values()
         .all(|v| v.get_ref().as_table().is_some_and(DeTable::is_empty));
@@ -71,7 +78,7 @@ fn top_level(top: &Table<'_>) -> Result<Keys, SpecError> {
             .error(node.span(), SESSION_ID_RULE)
             .with_hint("an example is `conv-42`"));
     }
-    let keys = Keys {
+    let mut keys = Keys {
         session_id,
         workspace_id: top.string("workspace_id")?,
         agent_id: top.string("agent_id")?,
@@ -103,7 +110,9 @@ fn top_level(top: &Table<'_>) -> Result<Keys, SpecError> {
             Some(table) => builtin(&table)?,
             None => BuiltinKeys::default(),
         },
+        masks: false,
     };
+    later::credentials(top, &mut keys)?;
     later::engines(top, &keys);
     later::tables(top)?;
     contradictions(top, &keys)?;
@@ -416,7 +425,7 @@ fn path(
 }
 
 /// Reads one path entry: a string, or `{ path = "…", literal = true }`.
-fn entries(
+pub(super) fn entries(
     reader: &Reader<'_>,
     what: &str,
     node: &Node<'_>,

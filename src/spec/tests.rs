@@ -14,13 +14,13 @@ mod properties;
 mod values;
 
 /// A home, a workspace and a state directory of their own.
-struct Lab {
+pub(in crate::spec) struct Lab {
     dir: tempfile::TempDir,
-    request: LoadRequest,
+    pub(in crate::spec) request: LoadRequest,
 }
 
 impl Lab {
-    fn new() -> Self {
+    pub(in crate::spec) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let home = root.join("home");
@@ -51,16 +51,16 @@ impl Lab {
         Self { dir, request }
     }
 
-    fn root(&self) -> PathBuf {
+    pub(in crate::spec) fn root(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap()
     }
 
-    fn cwd(&self) -> PathBuf {
+    pub(in crate::spec) fn cwd(&self) -> PathBuf {
         self.request.cwd.clone()
     }
 
     /// Writes a file below the root.
-    fn write(&self, path: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    pub(in crate::spec) fn write(&self, path: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.root().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
@@ -68,7 +68,7 @@ impl Lab {
     }
 
     /// Gives `ws/spec.toml` with this content.
-    fn spec(mut self, text: impl AsRef<[u8]>) -> Self {
+    pub(in crate::spec) fn spec(mut self, text: impl AsRef<[u8]>) -> Self {
         self.write("ws/spec.toml", text);
         self.request
             .specs
@@ -76,27 +76,34 @@ impl Lab {
         self
     }
 
-    fn inline(mut self, text: &str) -> Self {
+    /// Gives `ws/NAME`, or an absolute path below the root, with these settings.
+    pub(in crate::spec) fn json(mut self, name: &str, text: &str) -> Self {
+        let path = self.write(&format!("ws/{name}"), text);
+        self.request.specs.push(SpecSource::File(path));
+        self
+    }
+
+    pub(in crate::spec) fn inline(mut self, text: &str) -> Self {
         self.request.specs.push(SpecSource::Inline(text.into()));
         self
     }
 
-    fn user(self, text: &str) -> Self {
+    pub(in crate::spec) fn user(self, text: &str) -> Self {
         self.write("home/.config/ccbox/config.toml", text);
         self
     }
 
-    fn project(self, text: &str) -> Self {
+    pub(in crate::spec) fn project(self, text: &str) -> Self {
         self.write("ws/ccbox.toml", text);
         self
     }
 
-    fn managed(self, text: &str) -> Self {
+    pub(in crate::spec) fn managed(self, text: &str) -> Self {
         self.write("etc/ccbox/managed.toml", text);
         self
     }
 
-    fn with(mut self, change: impl FnOnce(&mut LoadRequest)) -> Self {
+    pub(in crate::spec) fn with(mut self, change: impl FnOnce(&mut LoadRequest)) -> Self {
         change(&mut self.request);
         self
     }
@@ -109,16 +116,16 @@ impl Lab {
         load_on(&self.request, host)
     }
 
-    fn load(&self) -> Result<Loaded, SpecError> {
+    pub(in crate::spec) fn load(&self) -> Result<Loaded, SpecError> {
         self.load_as(false)
     }
 
-    fn policy(&self) -> Policy {
+    pub(in crate::spec) fn policy(&self) -> Policy {
         self.load().unwrap().policy
     }
 
     /// The error as the command line prints it, with the root directory as `@`.
-    fn error(&self) -> String {
+    pub(in crate::spec) fn error(&self) -> String {
         let e = self.load().expect_err("an error");
         let line = match &e.hint {
             Some(hint) => format!("{}; hint: {hint}", e.message),
@@ -141,7 +148,9 @@ impl Lab {
 }
 
 /// The exact paths of a list.
-fn exact(list: &[crate::policy::Ruled<crate::policy::path::PathEntry>]) -> Vec<PathBuf> {
+pub(in crate::spec) fn exact(
+    list: &[crate::policy::Ruled<crate::policy::path::PathEntry>],
+) -> Vec<PathBuf> {
     list.iter()
         .filter_map(|r| r.value.exact().map(PathBuf::from))
         .collect()

@@ -99,6 +99,7 @@ pub fn inspect(request: TrustRequest<'_>) -> Result<Candidate, SpecError> {
     let place = Place {
         base: path.parent().unwrap_or(Path::new("/")),
         home: request.home,
+        cwd: request.cwd,
     };
     let grants = layer::grants(&source, place, &Params::lenient())?;
     Ok(Candidate {

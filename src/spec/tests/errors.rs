@@ -202,8 +202,8 @@ fn messages() {
             "spec.toml:1:1: this is a sandbox-exec profile, not a ccbox spec; hint: run it with `sandbox-exec -f`, or write the rules as TOML: `ccbox init` prints a start",
         ),
         (
-            "{\"sandbox\": {}}",
-            "spec.toml:1:1: a JSON settings file is not supported yet, a spec is TOML; hint: `ccbox init` writes a commented TOML spec",
+            "{\"sandbox\": {\"x\": 1}}",
+            "spec.toml:1:14: unknown key `x` in `sandbox`; hint: the keys here are `enabled`, `failIfUnavailable`, `autoAllowBashIfSandboxed`, `allowUnsandboxedCommands`, `excludedCommands`, `enabledPlatforms`, `network`, `filesystem`, `credentials`, `ignoreViolations`, `enableWeakerNestedSandbox`, `allowNestedUserNamespaces`, `enableWeakerNetworkIsolation`, `allowAppleEvents`, `allowPty`, `mandatoryDenySearchDepth`, `ripgrep`, `bwrapPath`, `socatPath`, `seccomp`, `javaAgentJarPath`, `git`, `windows`, `$schema`",
         ),
         (
             "",
@@ -255,7 +255,7 @@ fn messages() {
             "spec.toml:2:10: `limits.memory` is not supported yet",
         ),
         (
-            "[[credentials.files]]\npath = \"~/.netrc\"\nmode = \"deny\"",
+            "[[credentials.files]]\npath = \"~/.netrc\"\nmode = \"mask\"",
             "spec.toml:1:1: `credentials.files` is not supported yet",
         ),
         (
