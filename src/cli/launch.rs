@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::capture::Capture;
 use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
@@ -37,6 +38,8 @@ pub(super) struct Launch<'a> {
     pub(super) report: &'a Arc<Reporter>,
     /// Where each connection is written down.
     pub(super) access: Option<Arc<AccessLog>>,
+    /// What the command writes goes out as events.
+    pub(super) capture: Option<Capture>,
     /// The command is an interactive shell.
     pub(super) own_group: bool,
     /// Takes what calls touch.
@@ -138,7 +141,11 @@ impl Launch<'_> {
             on_ready: Box::new(|e| {
                 stood.set(true);
                 self.announce_ready(chosen, e);
+                if let Some(capture) = &self.capture {
+                    capture.start(self.report);
+                }
             }),
+            on_stop: Box::new(|stopped| tell_stop(self.report, stopped)),
         };
         session::run(invocation, config).map_err(|error| Broken {
             error,
@@ -220,6 +227,19 @@ impl Launch<'_> {
             },
         });
     }
+}
+
+/// Tells that the run as a whole was stopped, or goes on.
+pub(super) fn tell_stop(report: &Reporter, stopped: bool) {
+    report.event(&if stopped {
+        Event::Stopped {
+            state: State::Suspended,
+        }
+    } else {
+        Event::Continued {
+            state: State::Active,
+        }
+    });
 }
 
 /// With which engine the weaker network set-up may work.

@@ -4,6 +4,7 @@ mod access;
 mod allow;
 pub mod args;
 mod caches;
+mod capture;
 mod check;
 mod child_env;
 mod connect;

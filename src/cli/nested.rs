@@ -5,10 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 use super::args::{PolicyArgs, RunArgs};
 use super::ending::{self, NotStarted};
 use super::events::Events;
+use super::launch::tell_stop;
 use super::run::lossy;
 use super::usage::UsageError;
 use super::{Ending, Fault};
@@ -25,7 +27,7 @@ pub(super) fn run(
     specs: &[SpecSource],
     host: &HostFacts,
     events: &mut Events,
-    report: &Reporter,
+    report: &Arc<Reporter>,
 ) -> Result<Ending, Fault> {
     let env_spec = host.var("CCBOX_SPEC").is_some_and(|v| !v.is_empty());
     if let Some(what) = asks_for_more(&args.policy, specs, env_spec) {
@@ -75,7 +77,7 @@ fn beside(
     set: Vec<(OsString, OsString)>,
     cwd: PathBuf,
     session_id: &str,
-    report: &Reporter,
+    report: &Arc<Reporter>,
 ) -> Result<Ending, Fault> {
     report.event(&Event::Starting {
         state: State::Created,
@@ -83,6 +85,7 @@ fn beside(
         workspace_id: None,
         agent_id: None,
     });
+    let capture = super::run::take_over(args, report)?;
     let mut env = host.env.clone();
     env.retain(|(name, _)| set.iter().all(|(k, _)| k != name));
     env.extend(set);
@@ -108,10 +111,15 @@ fn beside(
                     details: vec!["nested".to_owned()],
                 },
             });
+            if let Some(capture) = &capture {
+                capture.start(report);
+            }
         }),
+        on_stop: Box::new(|stopped| tell_stop(report, stopped)),
     };
     let invocation = none::direct(args.command.clone(), env, cwd);
     let outcome = session::run(invocation, config);
+    super::run::give_back(capture)?;
     report.finish();
     ending::of(outcome?, &args.command, host, report, None)
 }

@@ -76,6 +76,7 @@ impl Orphans {
 pub(super) struct Hooks<'a> {
     pub(super) on_listeners: OnListeners<'a>,
     pub(super) on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
+    pub(super) on_stop: Box<dyn Fn(bool) + 'a>,
     /// What the pre-stage hides.
     pub(super) covered: Vec<Covered>,
     pub(super) witness: Option<Arc<dyn Witness>>,
@@ -89,8 +90,9 @@ impl Live {
         mut self,
         signals: &Signals,
         terminal: Option<Terminal>,
-        hooks: Hooks<'_>,
+        mut hooks: Hooks<'_>,
     ) -> Result<Outcome, SessionError> {
+        let on_stop = std::mem::replace(&mut hooks.on_stop, Box::new(|_| {}));
         let control = self
             .control
             .take()
@@ -109,6 +111,7 @@ impl Live {
             supervision: Supervision::None,
             net: hooks.enforced.net,
             covers: None,
+            on_stop: &*on_stop,
         };
         let end = watch.until_end(door, hooks);
         let (terminal, started, net) = (watch.terminal.take(), watch.started, watch.net);
@@ -204,6 +207,7 @@ struct Watch<'a> {
     covers: Option<Covers>,
     /// What ccbox started.
     child: Pid,
+    on_stop: &'a dyn Fn(bool),
 }
 
 impl Watch<'_> {
@@ -375,6 +379,7 @@ impl Watch<'_> {
         };
         let news =
             || fds::poll([self.control.as_fd()], Some(Duration::ZERO)).is_ok_and(|[s]| s.readable);
+        (self.on_stop)(true);
         // Stopped, it must not hold what other runs wait for.
         let quiet = self.supervision.quiet();
         // What goes wrong here leaves ccbox running while the command is stopped, which is no harm.
@@ -383,6 +388,7 @@ impl Watch<'_> {
         });
         drop(quiet);
         let _ = fds::continue_on_input(self.control, false);
+        (self.on_stop)(false);
         self.resumed(since);
         if !news() {
             self.resume(nth);

@@ -141,6 +141,8 @@ pub struct SessionConfig<'a> {
     pub witness: Option<Arc<dyn covers::Witness>>,
     /// Called once the sandbox stands, just before the command starts.
     pub on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
+    /// Called when the run is stopped as a whole (true) and when it goes on.
+    pub on_stop: Box<dyn Fn(bool) + 'a>,
 }
 
 impl std::fmt::Debug for SessionConfig<'_> {
@@ -233,6 +235,7 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
     let hooks = Hooks {
         on_listeners: config.on_listeners,
         on_ready: config.on_ready,
+        on_stop: config.on_stop,
         covered,
         witness: config.witness,
         broker: config.broker,

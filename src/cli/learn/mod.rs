@@ -170,6 +170,7 @@ fn watched(
             File::from(log),
             session_id.clone(),
         ))),
+        capture: None,
         own_group: false,
         learned: Some(Arc::clone(&learned)),
         early: Cell::new(None),

@@ -289,6 +289,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             Ok(Box::new(()))
         }),
         witness: None,
+        on_stop: Box::new(|_| {}),
         on_ready: Box::new(move |enforced| {
             if announce {
                 eprintln!("ready: {enforced:?}");
