@@ -138,6 +138,32 @@ pub struct InnerPlan {
     /// The command is a process group of its own and the terminal's foreground one where ccbox' is: an interactive shell (which else
     /// finds a group it cannot name in its process namespace, and dash(1) ends with "Cannot set tty process group").
     pub own_group: bool,
+    /// Limits of the command.
+    pub limits: Vec<(Limit, u64)>,
+}
+
+/// A limit of a process (setrlimit(2)), inherited by what it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Limit {
+    /// Private writable memory (RLIMIT_DATA).
+    Data,
+    /// Processes and threads of the user in its user namespace (RLIMIT_NPROC).
+    Processes,
+    /// Seconds of processor time (RLIMIT_CPU).
+    Cpu,
+    /// Open descriptors (RLIMIT_NOFILE).
+    Files,
+}
+
+/// A control group for the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupPlan {
+    /// Where it is made.
+    pub parent: PathBuf,
+    /// The group of the caller, where ccbox goes back to.
+    pub own: PathBuf,
+    /// Files of the group and what is written to them.
+    pub files: Vec<(&'static str, String)>,
 }
 
 /// The Landlock floor below the broker: what the command may do by itself, as guest paths (linux-engine.md §1).

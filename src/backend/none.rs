@@ -41,6 +41,7 @@ pub fn direct(argv: Vec<OsString>, env: Vec<(OsString, OsString)>, cwd: PathBuf)
             trap_reads: false,
             trap_sockets: false,
             own_group: false,
+            limits: Vec::new(),
         },
         premounts: Vec::new(),
     }

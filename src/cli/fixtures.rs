@@ -69,6 +69,7 @@ pub(super) fn inner() -> InnerPlan {
         trap_reads: false,
         trap_sockets: false,
         own_group: false,
+        limits: Vec::new(),
     }
 }
 

@@ -11,6 +11,7 @@ use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
 use super::learn::Learned;
+use super::limits::Held;
 use super::reads::Reads;
 use super::writes::Writes;
 use super::{Fault, diagnose, enforced, render, rooms};
@@ -38,6 +39,8 @@ pub(super) struct Launch<'a> {
     pub(super) report: &'a Arc<Reporter>,
     /// Where each connection is written down.
     pub(super) access: Option<Arc<AccessLog>>,
+    /// How its limits are held.
+    pub(super) limits: &'a Held,
     /// What the command writes goes out as events.
     pub(super) capture: Option<Capture>,
     /// The command is an interactive shell.
@@ -132,6 +135,8 @@ impl Launch<'_> {
                 Chosen::Builtin(_) | Chosen::Bwrap(_) => plan.state_dirs.clone(),
                 Chosen::None(_) => Vec::new(),
             },
+            group: self.limits.group.clone(),
+            wall: self.limits.wall,
             broker: self.broker(chosen),
             on_listeners: Box::new(|doors| {
                 let sink: Arc<dyn Sink> = self.report.clone();
@@ -174,6 +179,7 @@ impl Launch<'_> {
         let wants_version = self.report.verbosity() >= Verbosity::Verbose;
         let mut out = render::invocation(self.ready, chosen, net, wants_version);
         out.inner.own_group = self.own_group;
+        out.inner.limits.clone_from(&self.limits.own);
         let changes = match net {
             NetSetup::PreStage | NetSetup::Inner => rooms::proxy_env(self.ready),
             NetSetup::Host => Changes::default(),
@@ -208,7 +214,8 @@ impl Launch<'_> {
     }
 
     fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
-        let words = enforced::words(&self.ready.plan, chosen, e);
+        let mut words = enforced::words(&self.ready.plan, chosen, e);
+        words.extend(self.limits.enforced());
         if let Chosen::Builtin(_) | Chosen::Bwrap(_) = chosen {
             let line = format!("sandbox ON ({}, {})", chosen.backend(), e.engine);
             self.report.verbose(&line);

@@ -23,6 +23,7 @@ mod known_hosts;
 mod late;
 mod launch;
 mod learn;
+mod limits;
 mod nested;
 pub mod pages;
 mod parse;

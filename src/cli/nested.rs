@@ -96,6 +96,8 @@ fn beside(
         early: None,
         keep_fds: args.keep_fd.clone(),
         state_dirs: Vec::new(),
+        group: None,
+        wall: None,
         broker: None,
         on_listeners: Box::new(|_| Ok(Box::new(()))),
         witness: None,

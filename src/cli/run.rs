@@ -12,9 +12,10 @@ use super::engine::{self, Chosen, Offer};
 use super::events::Events;
 use super::launch::Launch;
 use super::usage::UsageError;
-use super::{Ending, Fault, access, allow, ending, enforced, late, nested, render};
+use super::{Ending, Fault, access, allow, ending, enforced, late, limits, nested, render};
 use crate::exit;
 use crate::host::{HostFacts, RealFs};
+use crate::plan::place;
 use crate::report::Reporter;
 use crate::report::event::{Event, State};
 use crate::session::{Early, Outcome};
@@ -70,6 +71,12 @@ fn wrap(
     if args.trace && matches!(chosen, Chosen::None(_)) {
         return Err(trace_of_nothing().into());
     }
+    let limits = &ready.loaded.policy.limits;
+    let held = limits::hold(
+        limits,
+        &chosen,
+        &limits::Facts::look(ready.host.uid, limits),
+    )?;
     if args.dry_run {
         return super::answer(&render::command_line(&ready, &chosen));
     }
@@ -82,6 +89,7 @@ fn wrap(
         session_id: events.session_id(),
         report,
         access,
+        limits: &held,
         capture: take_over(args, report)?,
         own_group: args.interactive,
         learned: None,
@@ -98,7 +106,22 @@ fn wrap(
     }
     report.finish();
     allow::record::keep(report, &ready.host, plan, events.session_id());
-    ending::of(outcome?, &plan.argv, &ready.host, report, Some(plan))
+    let outcome = outcome?;
+    if let Outcome::Limited { limit, .. } = outcome
+        && let Some((key, value)) = ready
+            .loaded
+            .policy
+            .limits
+            .iter()
+            .find(|(key, _)| *key == limit.word())
+    {
+        report.notice(&format!(
+            "ended by `limits.{key}` = {} ({})",
+            value.value,
+            place(&value.origin)
+        ));
+    }
+    ending::of(outcome, &plan.argv, &ready.host, report, Some(plan))
 }
 
 /// The streams of the command, where they are to be events.

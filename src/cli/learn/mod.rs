@@ -21,7 +21,7 @@ use super::engine::{self, Chosen, Offer};
 use super::launch::Launch;
 use super::reads::entry;
 use super::usage::UsageError;
-use super::{Ending, Fault, answer, ending, events};
+use super::{Ending, Fault, answer, ending, events, limits};
 use crate::broker::supervise::Touch;
 use crate::exit;
 use crate::host::fs_view::Kind;
@@ -161,6 +161,9 @@ fn watched(
     let mut hosts = File::from(fds::duplicate(&log).map_err(|e| cannot(&e))?);
     let learned = Arc::new(Learned::default());
     let session_id = events::fresh_session_id();
+    // A limit of a layer above holds while it learns, too.
+    let limits = &ready.loaded.policy.limits;
+    let held = limits::hold(limits, chosen, &limits::Facts::look(ready.host.uid, limits))?;
     let launch = Launch {
         ready,
         keep_fds: &[],
@@ -170,6 +173,7 @@ fn watched(
             File::from(log),
             session_id.clone(),
         ))),
+        limits: &held,
         capture: None,
         own_group: false,
         learned: Some(Arc::clone(&learned)),
@@ -364,7 +368,9 @@ fn heading(args: &LearnArgs, ready: &Prepared, outcome: Outcome, denied: usize) 
     let end = match outcome {
         Outcome::Exited(0) | Outcome::NotStarted { .. } => String::new(),
         Outcome::Exited(code) => format!("# It ended with {code}, so it may have needed more.\n"),
-        Outcome::Signalled(n) => format!("# Signal {n} ended it, so it may have needed more.\n"),
+        Outcome::Signalled(n) | Outcome::Limited { signal: n, .. } => {
+            format!("# Signal {n} ended it, so it may have needed more.\n")
+        }
     };
     let refused = match denied {
         0 => String::new(),

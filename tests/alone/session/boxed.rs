@@ -264,6 +264,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             trap_reads: false,
             trap_sockets: false,
             own_group: false,
+            limits: Vec::new(),
         },
         premounts,
     };
@@ -290,6 +291,8 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         }),
         witness: None,
         on_stop: Box::new(|_| {}),
+        group: None,
+        wall: None,
         on_ready: Box::new(move |enforced| {
             if announce {
                 eprintln!("ready: {enforced:?}");
@@ -298,7 +301,9 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     };
     match session::run(invocation, config) {
         Ok(Outcome::Exited(code)) => ExitCode::from(code),
-        Ok(Outcome::Signalled(n)) => ExitCode::from(session::die_as(n)),
+        Ok(Outcome::Signalled(n) | Outcome::Limited { signal: n, .. }) => {
+            ExitCode::from(session::die_as(n))
+        }
         Ok(Outcome::NotStarted { errno }) => {
             eprintln!("ccbox: error: cannot execute: errno {errno}");
             ExitCode::from(if errno == libc::ENOENT { 127 } else { 126 })
