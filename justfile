@@ -5,7 +5,7 @@ _default:
 
 # What the compiler and the linters say.
 check:
-    cargo fmt --check
+    .ci/fmt --check
     cargo clippy --locked --all-targets -- -D warnings
 
 # What the compiler and the linters say of the code for macOS, on Linux.

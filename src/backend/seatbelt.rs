@@ -62,6 +62,40 @@ pub fn render(rules: &SeatbeltRules, run: &RunFacts) -> Result<String, ProfileEr
     Ok(w.out)
 }
 
+/// What is behind a service that no profile of ours, or not every one, lets a command ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    /// Passwords and keys: `macos.keychain`.
+    Keychain,
+    /// Programs outside: `macos.allow_apple_events`.
+    AppleEvents,
+    /// The network, past the proxy.
+    Network,
+    /// Something that no key opens.
+    Closed,
+}
+
+/// By the name of the service.
+#[must_use]
+pub fn door(service: &str) -> Option<Door> {
+    let rows: [(&[&str], Door); 4] = [
+        (&doors::KEYCHAIN, Door::Keychain),
+        (&doors::LAUNCH, Door::AppleEvents),
+        (&doors::FETCH, Door::Network),
+        (&doors::OTHERS, Door::Closed),
+    ];
+    let found = rows.into_iter().find(|(names, _)| names.contains(&service));
+    found
+        .map(|(_, door)| door)
+        .or((service == doors::RESOLVER_SERVICE).then_some(Door::Network))
+}
+
+/// A program that drives others, which `macos.allow_apple_events` opens.
+#[must_use]
+pub fn is_scripting(program: &str) -> bool {
+    doors::SCRIPTING.contains(&program)
+}
+
 fn services(names: &[&str]) -> Result<Vec<String>, ProfileError> {
     let one = |n: &&str| Ok(format!("(global-name {})", quoted(n)?));
     names.iter().map(one).collect()

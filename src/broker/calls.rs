@@ -24,9 +24,7 @@
 //! Numbers are from arch/x86/entry/syscalls/syscall_64.tbl and scripts/syscall.tbl (asm-generic) of Linux 6.18. Constants are
 //! spelled out because the tables of both architectures are built on every host.
 
-#[cfg(target_os = "linux")]
-#[cfg(test)]
-mod tests;
+crate::sys::linux_tests! { mod tests; }
 
 /// A system call that traps, on some condition at least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -18,6 +18,7 @@
 //!
 //! Denies win over everything here; whether the tree is writable at all was decided by the mounts.
 
+mod edges;
 #[cfg(test)]
 mod model;
 mod pattern;
@@ -26,6 +27,7 @@ mod subtree;
 #[cfg(test)]
 mod tests;
 
+pub use edges::Edge;
 pub use pattern::{Denied, Excepted};
 pub use rules::{Dir, GitRules, Matcher, Root, Rule, RuleSet};
 pub use subtree::{entry_may_move, may_hide};

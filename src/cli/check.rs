@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::args::{CheckArgs, CheckKind};
 use super::context::{Extra, Prepared, prepare};
+use super::machine::Machine;
 use super::usage::UsageError;
 use super::{Ending, Fault, rooms};
 use crate::exit;
@@ -28,9 +29,13 @@ pub(super) struct Answer {
 }
 
 /// Answers one question.
-pub(super) fn check(args: &CheckArgs, specs: Vec<SpecSource>) -> Result<Ending, Fault> {
+pub(super) fn check(
+    args: &CheckArgs,
+    specs: Vec<SpecSource>,
+    machine: &Machine,
+) -> Result<Ending, Fault> {
     let host = HostFacts::collect()?;
-    let ready = prepare(host, &args.policy, specs, &[], Extra::default())?;
+    let ready = prepare(host, &args.policy, specs, &[], Extra::default(), machine)?;
     let answer = match args.kind {
         CheckKind::Host => host_answer(&ready, args.target.as_bytes())?,
         CheckKind::Read | CheckKind::Write | CheckKind::Exec => {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::args::PolicyArgs;
+use super::machine::Machine;
 use super::usage::UsageError;
 use super::{Fault, known_hosts};
 use crate::backend::bwrap::PROXY_PORT;
@@ -36,6 +37,8 @@ pub(super) struct Extra<'a> {
     pub(super) own: Option<&'a Path>,
     /// `--trace`.
     pub(super) trace: bool,
+    /// The plan is run by a profile and not by mounts.
+    pub(super) by_path: bool,
 }
 
 /// As [`prepare`], to show and not to run: without a command it is `true`.
@@ -43,15 +46,20 @@ pub(super) fn prepare_shown(
     args: &PolicyArgs,
     specs: Vec<SpecSource>,
     command: &[OsString],
+    machine: &Machine,
 ) -> Result<Prepared, Fault> {
     let host = HostFacts::collect()?;
-    let default = [OsString::from("true")];
-    let command = if command.is_empty() {
-        &default
+    let command = shown_command(command);
+    prepare(host, args, specs, &command, Extra::default(), machine)
+}
+
+/// The command of a call that runs none.
+pub(super) fn shown_command(command: &[OsString]) -> Vec<OsString> {
+    if command.is_empty() {
+        vec!["true".into()]
     } else {
-        command
-    };
-    prepare(host, args, specs, command, Extra::default())
+        command.to_vec()
+    }
 }
 
 /// Loads the layers and resolves the plan.
@@ -61,8 +69,9 @@ pub(super) fn prepare(
     specs: Vec<SpecSource>,
     command: &[OsString],
     extra: Extra<'_>,
+    machine: &Machine,
 ) -> Result<Prepared, Fault> {
-    let mut loaded = spec::load(&request(args, specs, &host)?)?;
+    let mut loaded = spec::load_as(&request(args, specs, &host)?, machine.is_mac())?;
     loaded.policy.fs.trace = extra.trace;
     if let Some(path) = extra.own {
         loaded.policy.fs.own_files.push(Ruled {
@@ -74,9 +83,15 @@ pub(super) fn prepare(
             },
         });
     }
-    let mut plan = Plan::resolve(&loaded.policy, &host, command, &RealFs)?;
-    proxy_port_is_free(&plan.network.forwarded_ports)?;
-    let known_hosts = known_hosts::show(&mut plan, &host, &RealFs);
+    let (plan, known_hosts) = if extra.by_path {
+        let plan = Plan::without_files(&loaded.policy, &host, command, &RealFs)?;
+        (plan, None)
+    } else {
+        let mut plan = Plan::resolve(&loaded.policy, &host, command, &RealFs)?;
+        proxy_port_is_free(&plan.network.forwarded_ports)?;
+        let known_hosts = known_hosts::show(&mut plan, &host, &RealFs);
+        (plan, known_hosts)
+    };
     Ok(Prepared {
         host,
         loaded,

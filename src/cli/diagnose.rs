@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::machine::Machine;
 use super::usage::UsageError;
 use crate::host::HostFacts;
-use crate::host::probe;
 
 /// Runs the functional probe; `None` where it finds nothing wrong with this host.
-pub(super) fn cause(exe: &Path) -> Option<UsageError> {
-    let answer = probe::judge(&probe::observe::observe(exe, false));
+pub(super) fn cause(exe: &Path, machine: &Machine) -> Option<UsageError> {
+    let answer = super::probe::found(exe, machine, false);
     let native = answer.native()?;
     if native.available {
         return None;

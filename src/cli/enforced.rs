@@ -14,6 +14,20 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
         out.extend(["fs=none", "net=none", "env"].map(str::to_owned));
         return out;
     }
+    let net = match plan.network.mode {
+        NetworkMode::Filtered => "net=proxy",
+        NetworkMode::Off => "net=off",
+        NetworkMode::Open => "net=open",
+    };
+    if *chosen == Chosen::Seatbelt {
+        let fs = if plan.fs_disabled {
+            "fs=disabled"
+        } else {
+            "fs=profile"
+        };
+        out.extend([fs, net, "env"].map(str::to_owned));
+        return out;
+    }
     let fs = if plan.fs_disabled {
         "disabled"
     } else {
@@ -35,14 +49,7 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
     } else {
         format!("fs={fs}{broker}(not-yet={})", gaps.join(","))
     });
-    out.push(
-        match plan.network.mode {
-            NetworkMode::Filtered => "net=proxy",
-            NetworkMode::Off => "net=off",
-            NetworkMode::Open => "net=open",
-        }
-        .to_owned(),
-    );
+    out.push(net.to_owned());
     out.extend(["userns", "pid", "no-new-privs", "seccomp"].map(str::to_owned));
     out.push(match e.landlock_abi {
         0 => "landlock=none".to_owned(),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::Fault;
+use super::machine::Machine;
 use super::usage::UsageError;
 use crate::host::FsView;
 use crate::host::Platform;
@@ -19,6 +20,8 @@ pub(super) enum Chosen {
     Builtin(Option<PathBuf>),
     /// bubblewrap at a fixed path.
     Bwrap(PathBuf),
+    /// A profile of macOS.
+    Seatbelt,
     /// Nothing isolates; the line says why, and `-q` does not drop it.
     None(String),
 }
@@ -27,7 +30,7 @@ impl Chosen {
     /// As in `CCBOX_BACKEND` and the handle document.
     pub(super) fn backend(&self) -> &'static str {
         match self {
-            Self::Builtin(_) | Self::Bwrap(_) => "native",
+            Self::Builtin(_) | Self::Bwrap(_) | Self::Seatbelt => "native",
             Self::None(_) => "none",
         }
     }
@@ -37,6 +40,7 @@ impl Chosen {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Offer {
     pub(super) platform: Platform,
+    pub(super) uid: u32,
     pub(super) bwrap: Result<PathBuf, Missing>,
     /// The distribution's command; looked up only where it is needed.
     pub(super) install: String,
@@ -45,14 +49,16 @@ pub(super) struct Offer {
 
 impl Offer {
     /// Looks at this machine.
-    pub(super) fn of(fs: &dyn FsView, uid: u32) -> Self {
+    pub(super) fn of(fs: &dyn FsView, machine: &Machine) -> Self {
+        let uid = machine.uid;
         let bwrap = bwrap::find(fs).map(|b| b.path);
         let install = match bwrap {
             Ok(_) => String::new(),
             Err(_) => install_hint(&OsRelease::read(fs), uid),
         };
         Self {
-            platform: Platform::detect(),
+            platform: machine.platform,
+            uid,
             bwrap,
             install,
             kvm: fs.kind(std::path::Path::new("/dev/kvm")).is_some(),
@@ -62,14 +68,15 @@ impl Offer {
     /// Why no native backend can start on this system.
     fn system(&self) -> Option<UsageError> {
         let why = match self.platform {
-            Platform::Linux | Platform::Wsl2 => None,
             Platform::Wsl1 => Some("WSL1 has no namespaces"),
-            Platform::Macos => Some("the Seatbelt engine is not supported yet"),
+            // A profile says nothing about what root may do to other processes and to the kernel, and there are no user namespaces.
+            Platform::Macos if self.uid == 0 => Some(AS_ROOT),
+            Platform::Linux | Platform::Wsl2 | Platform::Macos => None,
             Platform::Other => Some("this system has no supported sandbox"),
         };
         why.map(|why| UsageError {
             message: why.to_owned(),
-            hint: None,
+            hint: (why == AS_ROOT).then(|| "run it as an ordinary user".to_owned()),
         })
     }
 
@@ -91,6 +98,9 @@ impl Offer {
         })
     }
 }
+
+/// Nothing on macOS takes its privileges from root (D10).
+const AS_ROOT: &str = "macOS has no sandbox for root";
 
 /// The status line of `sandbox = off` (R12).
 pub(super) const OFF: &str = "sandbox DISABLED by --sandbox off";
@@ -117,6 +127,9 @@ pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
         hint: Some("`--engine bwrap`".to_owned()),
         ..UsageError::not_yet(what)
     };
+    if offer.platform == Platform::Macos {
+        return on_mac(policy, offer);
+    }
     match policy.engine {
         EngineChoice::Landlock => return Err(not_yet("engine `landlock`").into()),
         EngineChoice::Builtin if open => {
@@ -147,12 +160,38 @@ pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
     }
 }
 
+/// There is one engine, and no other is started in its place.
+fn on_mac(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
+    let Some(why) = offer.system() else {
+        return match policy.engine {
+            EngineChoice::Auto => Ok(Chosen::Seatbelt),
+            EngineChoice::Builtin | EngineChoice::Bwrap | EngineChoice::Landlock => {
+                Err(UsageError::new(
+                    "the engines of Linux are not on macOS",
+                    "leave `--engine` out",
+                )
+                .into())
+            }
+        };
+    };
+    if policy.sandbox == SandboxMode::On {
+        return Ok(Chosen::None(missing_line(
+            &why.message,
+            why.hint.as_deref(),
+        )));
+    }
+    Err(no_sandbox(why).into())
+}
+
 /// A rule that somebody wrote down and that cannot be held here keeps every isolated run from starting (R14). Where nothing is
 /// isolated, the status line says so already.
 pub(super) fn holds(plan: &Plan, chosen: &Chosen) -> Result<(), PlanError> {
     match (chosen, &plan.refusal) {
         (Chosen::Builtin(_) | Chosen::Bwrap(_), Some(refusal)) => Err(refusal.clone()),
-        (Chosen::Builtin(_) | Chosen::Bwrap(_), None) | (Chosen::None(_), _) => Ok(()),
+        // What a profile cannot hold is told when it is made.
+        (Chosen::Builtin(_) | Chosen::Bwrap(_), None) | (Chosen::Seatbelt | Chosen::None(_), _) => {
+            Ok(())
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::args::ExplainArgs;
 use super::context::{Prepared, prepare_shown};
 use super::engine::{self, Chosen, Offer};
+use super::machine::Machine;
 use super::usage::UsageError;
 use super::{Ending, Fault, answer, limits, render, rooms};
 use crate::backend::NetSetup;
@@ -20,9 +21,13 @@ use crate::report::text::{escape, escape_os};
 use crate::spec::{LayerInfo, SpecSource};
 
 /// Explains.
-pub(super) fn explain(args: &ExplainArgs, specs: Vec<SpecSource>) -> Result<Ending, Fault> {
-    let ready = prepare_shown(&args.policy, specs, &args.command)?;
-    let backend = Backend::of(&ready);
+pub(super) fn explain(
+    args: &ExplainArgs,
+    specs: Vec<SpecSource>,
+    machine: &Machine,
+) -> Result<Ending, Fault> {
+    let ready = prepare_shown(&args.policy, specs, &args.command, machine)?;
+    let backend = Backend::of(&ready, machine)?;
     if !args.json {
         return answer(&words(&ready, &backend));
     }
@@ -52,8 +57,8 @@ const SSH_KEYS: &str = "  git over ssh goes through `ccbox connect`; keys would 
      cannot be granted yet\n";
 
 impl Backend {
-    fn of(ready: &Prepared) -> Self {
-        let offer = Offer::of(&RealFs, ready.host.uid);
+    fn of(ready: &Prepared, machine: &Machine) -> Result<Self, Fault> {
+        let offer = Offer::of(&RealFs, machine);
         let (chosen, says) = match engine::choose(&ready.loaded.policy, &offer) {
             Ok(Chosen::None(line)) => (Chosen::None(String::new()), Some(line)),
             Ok(chosen) => {
@@ -73,6 +78,7 @@ impl Backend {
         let net = render::net_setup(&chosen, ready.plan.network.mode);
         let proxies = match net {
             NetSetup::PreStage | NetSetup::Inner => rooms::proxy_env(ready).set,
+            NetSetup::Host if chosen == Chosen::Seatbelt => rooms::proxy_env(ready).set,
             NetSetup::Host => Vec::new(),
         };
         let wanted = &ready.loaded.policy.limits;
@@ -82,7 +88,7 @@ impl Backend {
             Err(e) => (Vec::new(), Some(format!("refused: {e}"))),
         };
         let own = ["CCBOX", "CCBOX_BACKEND", "CCBOX_SESSION_ID", "PWD"].map(OsString::from);
-        Self {
+        Ok(Self {
             added: proxies
                 .into_iter()
                 .map(|(name, _)| name)
@@ -91,8 +97,8 @@ impl Backend {
             limits,
             name: chosen.backend(),
             says,
-            command_line: render::command_line(ready, &chosen),
-        }
+            command_line: render::command_line(ready, &chosen)?,
+        })
     }
 }
 

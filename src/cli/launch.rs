@@ -12,9 +12,10 @@ use super::context::Prepared;
 use super::engine::{self, Chosen};
 use super::learn::Learned;
 use super::limits::Held;
+use super::machine::Machine;
 use super::reads::Reads;
 use super::writes::Writes;
-use super::{Fault, diagnose, enforced, render, rooms};
+use super::{Fault, diagnose, enforced, render, rooms, seatbelt};
 use nix::sys::signal::SigSet;
 
 use crate::backend::bwrap::proxy_port;
@@ -49,12 +50,13 @@ pub(super) struct Launch<'a> {
     pub(super) learned: Option<Arc<Learned>>,
     /// For the first attempt.
     pub(super) early: Cell<Option<Early>>,
+    pub(super) machine: &'a Machine,
 }
 
 /// A session that failed, and whether the sandbox stood by then.
-struct Broken {
-    error: SessionError,
-    stood: bool,
+pub(super) struct Broken {
+    pub(super) error: SessionError,
+    pub(super) stood: bool,
 }
 
 impl Launch<'_> {
@@ -95,7 +97,7 @@ impl Launch<'_> {
         if stood || known || matches!(chosen, Chosen::None(_)) {
             return Err(error.into());
         }
-        let Some(cause) = diagnose::cause(&self.ready.host.exe) else {
+        let Some(cause) = diagnose::cause(&self.ready.host.exe, self.machine) else {
             return Err(error.into());
         };
         if !on {
@@ -108,6 +110,9 @@ impl Launch<'_> {
     }
 
     fn attempt(&self, chosen: &Chosen, net: NetSetup) -> Result<Outcome, Broken> {
+        if *chosen == Chosen::Seatbelt {
+            return seatbelt::attempt(self, &self.machine.tools);
+        }
         let plan = &self.ready.plan;
         let listen = match net {
             NetSetup::PreStage | NetSetup::Inner => ports(&plan.network.forwarded_ports),
@@ -133,7 +138,7 @@ impl Launch<'_> {
             keep_fds: self.keep_fds.to_vec(),
             state_dirs: match chosen {
                 Chosen::Builtin(_) | Chosen::Bwrap(_) => plan.state_dirs.clone(),
-                Chosen::None(_) => Vec::new(),
+                Chosen::Seatbelt | Chosen::None(_) => Vec::new(),
             },
             group: self.limits.group.clone(),
             wall: self.limits.wall,
@@ -146,9 +151,6 @@ impl Launch<'_> {
             on_ready: Box::new(|e| {
                 stood.set(true);
                 self.announce_ready(chosen, e);
-                if let Some(capture) = &self.capture {
-                    capture.start(self.report);
-                }
             }),
             on_stop: Box::new(|stopped| tell_stop(self.report, stopped)),
         };
@@ -162,7 +164,7 @@ impl Launch<'_> {
     fn broker(&self, chosen: &Chosen) -> Option<BrokerSetup> {
         let plan = match chosen {
             Chosen::Builtin(_) | Chosen::Bwrap(_) => Arc::clone(self.ready.plan.broker.as_ref()?),
-            Chosen::None(_) => return None,
+            Chosen::Seatbelt | Chosen::None(_) => return None,
         };
         Some(BrokerSetup {
             plan,
@@ -213,10 +215,10 @@ impl Launch<'_> {
         })
     }
 
-    fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
+    pub(super) fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
         let mut words = enforced::words(&self.ready.plan, chosen, e);
         words.extend(self.limits.enforced());
-        if let Chosen::Builtin(_) | Chosen::Bwrap(_) = chosen {
+        if let Chosen::Builtin(_) | Chosen::Bwrap(_) | Chosen::Seatbelt = chosen {
             let line = format!("sandbox ON ({}, {})", chosen.backend(), e.engine);
             self.report.verbose(&line);
         }
@@ -233,6 +235,10 @@ impl Launch<'_> {
                 details: words,
             },
         });
+        // Nobody has written yet.
+        if let Some(capture) = &self.capture {
+            capture.start(self.report);
+        }
     }
 }
 
@@ -254,7 +260,7 @@ fn next(chosen: &Chosen) -> Option<Chosen> {
     match chosen {
         Chosen::Builtin(bwrap) => bwrap.clone().map(Chosen::Bwrap),
         Chosen::Bwrap(_) => Some(chosen.clone()),
-        Chosen::None(_) => None,
+        Chosen::Seatbelt | Chosen::None(_) => None,
     }
 }
 

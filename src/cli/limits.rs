@@ -77,6 +77,17 @@ pub(super) fn hold(
     chosen: &Chosen,
     facts: &Facts,
 ) -> Result<Held, UsageError> {
+    if matches!(chosen, Chosen::Seatbelt)
+        && let Some((key, limit)) = limits.iter().next()
+    {
+        return Err(UsageError::new(
+            format!(
+                "`limits.{key}` ({}) cannot be held on macOS",
+                place(&limit.origin)
+            ),
+            "leave it out there",
+        ));
+    }
     let mut held = Held::default();
     let needed: Vec<&str> = [("memory", &limits.memory), ("pids", &limits.pids)]
         .iter()
@@ -84,7 +95,7 @@ pub(super) fn hold(
         .collect();
     let place = match chosen {
         Chosen::Builtin(_) | Chosen::Bwrap(_) if !needed.is_empty() => facts.groups.with(&needed),
-        Chosen::Builtin(_) | Chosen::Bwrap(_) | Chosen::None(_) => None,
+        Chosen::Builtin(_) | Chosen::Bwrap(_) | Chosen::Seatbelt | Chosen::None(_) => None,
     };
     let mut files: Vec<(&'static str, String)> = Vec::new();
     if let Some(limit) = &limits.memory {
@@ -244,6 +255,8 @@ mod tests {
             let e = hold(&all(), chosen, &facts).unwrap_err();
             assert!(e.message.contains(why), "{}", e.message);
             assert!(e.message.contains("/s.toml:3"), "{}", e.message);
+            let mac = hold(&all(), &Chosen::Seatbelt, &facts).unwrap_err();
+            assert!(mac.message.contains("on macOS"), "{}", mac.message);
             let rest = LimitsPolicy {
                 pids: None,
                 ..all()

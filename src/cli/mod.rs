@@ -19,11 +19,13 @@ mod explain;
 #[cfg(test)]
 mod fixtures;
 mod init;
+mod kernel;
 mod known_hosts;
 mod late;
 mod launch;
 mod learn;
 mod limits;
+mod machine;
 mod nested;
 pub mod pages;
 mod parse;
@@ -33,6 +35,7 @@ mod reads;
 mod render;
 mod rooms;
 mod run;
+mod seatbelt;
 mod shell;
 mod trust;
 pub mod usage;
@@ -41,6 +44,8 @@ mod writes;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
+
+pub use machine::Machine;
 
 use crate::exit::{self, Failure, OWN_FAILURE};
 use crate::report::{self, Reporter, Verbosity};
@@ -63,9 +68,15 @@ enum Ending {
 /// The whole program after start-up: everything but the inner stage and the trials of the probe.
 #[must_use]
 pub fn main(argv: &[OsString]) -> ExitCode {
+    main_on(argv, &Machine::here())
+}
+
+/// As [`main`], on a system that is named.
+#[must_use]
+pub fn main_on(argv: &[OsString], machine: &Machine) -> ExitCode {
     if let Some(arguments) = shell::shell_arguments(argv) {
         let report = Arc::new(Reporter::stderr(Verbosity::Normal));
-        return end(shell::sh(arguments, &report), &report);
+        return end(shell::sh(arguments, &report, machine), &report);
     }
     let call = match parse::parse(argv) {
         Ok(call) => call,
@@ -83,7 +94,7 @@ pub fn main(argv: &[OsString]) -> ExitCode {
         }
     };
     let report = Arc::new(Reporter::stderr(verbosity(&call.cli.command)));
-    end(dispatch(call, &report), &report)
+    end(dispatch(call, &report, machine), &report)
 }
 
 fn end(ending: Result<Ending, Fault>, report: &Reporter) -> ExitCode {
@@ -125,19 +136,19 @@ fn verbosity(command: &Command) -> Verbosity {
     }
 }
 
-fn dispatch(call: Call, report: &Arc<Reporter>) -> Result<Ending, Fault> {
+fn dispatch(call: Call, report: &Arc<Reporter>, machine: &Machine) -> Result<Ending, Fault> {
     let specs = call.specs;
     match call.cli.command {
-        Command::Run(a) => run::run(&a, specs, report),
-        Command::Shell(a) => shell::shell(&a, specs, report),
-        Command::Sh(a) => shell::sh(&a.arguments, report),
-        Command::Explain(a) => explain::explain(&a, specs),
-        Command::Profile(a) => profile::profile(&a, specs),
-        Command::Check(a) => check::check(&a, specs),
-        Command::Probe(a) => probe::probe(a),
+        Command::Run(a) => run::run(&a, specs, report, machine),
+        Command::Shell(a) => shell::shell(&a, specs, report, machine),
+        Command::Sh(a) => shell::sh(&a.arguments, report, machine),
+        Command::Explain(a) => explain::explain(&a, specs, machine),
+        Command::Profile(a) => profile::profile(&a, specs, machine),
+        Command::Check(a) => check::check(&a, specs, machine),
+        Command::Probe(a) => probe::probe(a, machine),
         Command::Init(a) => init::init(&a),
         Command::Trust(a) => trust::trust(&a),
-        Command::Learn(a) => learn::learn(&a, report),
+        Command::Learn(a) => learn::learn(&a, report, machine),
         Command::Allow(a) => allow::allow(&a),
         Command::Caches(a) => caches::caches(a),
         Command::Connect(a) => connect::connect(&a),

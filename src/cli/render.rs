@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::context::Prepared;
 use super::engine::Chosen;
+use super::{Fault, profile};
 use crate::backend::{
     Engine, EngineArg, Invocation, Mount, NetSetup, PreMount, builtin, bwrap, none,
 };
@@ -12,6 +13,7 @@ use crate::host::bwrap::PLACES;
 use crate::host::probe::observe::bwrap_version;
 use crate::policy::NetworkMode;
 use crate::report::text::{shell_line, shell_quote};
+use crate::session::seatbelt;
 
 /// Descriptor numbers in printed command lines start here; bash opens up to 9 itself for nothing.
 const FIRST_FD: usize = 10;
@@ -24,7 +26,8 @@ pub(super) fn invocation(
     with_version: bool,
 ) -> Invocation {
     match chosen {
-        Chosen::None(_) => none::render(&ready.plan),
+        // A profile is no invocation: the session starts it itself.
+        Chosen::Seatbelt | Chosen::None(_) => none::render(&ready.plan),
         Chosen::Builtin(_) => builtin::render(&ready.plan),
         Chosen::Bwrap(program) => {
             let mut out = bwrap::render(&ready.plan, &ready.host, program, net);
@@ -43,7 +46,9 @@ pub(super) fn net_setup(chosen: &Chosen, mode: NetworkMode) -> NetSetup {
         (Chosen::Builtin(_), _) | (Chosen::Bwrap(_), NetworkMode::Filtered | NetworkMode::Off) => {
             NetSetup::PreStage
         }
-        (Chosen::Bwrap(_), NetworkMode::Open) | (Chosen::None(_), _) => NetSetup::Host,
+        (Chosen::Bwrap(_), NetworkMode::Open) | (Chosen::Seatbelt | Chosen::None(_), _) => {
+            NetSetup::Host
+        }
     }
 }
 
@@ -57,10 +62,26 @@ pub(super) fn printed_setup(chosen: &Chosen, mode: NetworkMode) -> NetSetup {
 }
 
 /// The command line of `--dry-run`, one line, for bash: bubblewrap's also where ccbox makes the same mounts itself.
-pub(super) fn command_line(ready: &Prepared, chosen: &Chosen) -> String {
+pub(super) fn command_line(ready: &Prepared, chosen: &Chosen) -> Result<String, Fault> {
+    if *chosen == Chosen::Seatbelt {
+        let text = profile::example(ready)?;
+        return Ok(sandbox_exec(&text, &ready.plan.argv));
+    }
     let chosen = &printed(chosen);
     let net = printed_setup(chosen, ready.plan.network.mode);
     let mut line = argv(&invocation(ready, chosen, net, false));
+    line.push('\n');
+    Ok(line)
+}
+
+/// The command line of macOS, in one word the profile; a run hands over a long one in a file.
+fn sandbox_exec(text: &str, argv: &[OsString]) -> String {
+    let words = [seatbelt::SANDBOX_EXEC, "-p", text, "--"].map(OsStr::new);
+    let mut line = shell_line(
+        words
+            .into_iter()
+            .chain(argv.iter().map(OsString::as_os_str)),
+    );
     line.push('\n');
     line
 }
@@ -70,7 +91,7 @@ pub(super) fn printed(chosen: &Chosen) -> Chosen {
     match chosen {
         Chosen::Builtin(Some(path)) => Chosen::Bwrap(path.clone()),
         Chosen::Builtin(None) => Chosen::Bwrap(PLACES.first().copied().unwrap_or("bwrap").into()),
-        Chosen::Bwrap(_) | Chosen::None(_) => chosen.clone(),
+        Chosen::Bwrap(_) | Chosen::Seatbelt | Chosen::None(_) => chosen.clone(),
     }
 }
 

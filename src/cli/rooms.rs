@@ -19,18 +19,23 @@ use crate::spec::{self, Grant};
 
 /// Proxy variables for the child, and those of the caller that must not reach it.
 pub(super) fn proxy_env(ready: &Prepared) -> Changes {
+    proxy_env_on(ready, proxy_port(&ready.plan.network.forwarded_ports), None)
+}
+
+/// The same for proxies on another port, which want a token.
+pub(super) fn proxy_env_on(ready: &Prepared, port: u16, token: Option<&str>) -> Changes {
     let policy = &ready.loaded.policy;
     let own = &ready.plan.network.user_proxies;
     let chosen = |name: &OsString| policy.env.set.iter().any(|e| e.value.0 == *name);
     Changes {
         set: proxy::child_env(
-            proxy_port(&ready.plan.network.forwarded_ports),
+            port,
             proxy::Instead {
                 http: own.http.as_ref().map(|p| p.value),
                 socks: own.socks.as_ref().map(|p| p.value),
             },
             policy.net.all_proxy,
-            None,
+            token,
             &ready.host.exe,
             ready.known_hosts.as_deref(),
         ),

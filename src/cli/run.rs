@@ -11,8 +11,11 @@ use super::context::{Extra, Prepared, prepare, require_command};
 use super::engine::{self, Chosen, Offer};
 use super::events::Events;
 use super::launch::Launch;
+use super::machine::Machine;
 use super::usage::UsageError;
-use super::{Ending, Fault, access, allow, ending, enforced, late, limits, nested, render};
+use super::{
+    Ending, Fault, access, allow, ending, enforced, late, limits, nested, render, seatbelt,
+};
 use crate::exit;
 use crate::host::{HostFacts, RealFs};
 use crate::plan::place;
@@ -26,9 +29,10 @@ pub(super) fn run(
     args: &RunArgs,
     specs: Vec<SpecSource>,
     report: &Arc<Reporter>,
+    machine: &Machine,
 ) -> Result<Ending, Fault> {
     let mut events = Events::begin(args, report)?;
-    let end = wrap(args, specs, &mut events, report);
+    let end = wrap(args, specs, &mut events, report, machine);
     if end.is_err() {
         events.tell_failure(report);
     }
@@ -40,6 +44,7 @@ fn wrap(
     specs: Vec<SpecSource>,
     events: &mut Events,
     report: &Arc<Reporter>,
+    machine: &Machine,
 ) -> Result<Ending, Fault> {
     if args.capture && args.events.is_none() {
         return Err(UsageError::new(
@@ -50,11 +55,11 @@ fn wrap(
     }
     require_command(&args.command)?;
     // Ends with this call unless the launch takes it. A dry run changes nothing, not even the list of processes.
-    let early = (!args.dry_run && !args.capture)
+    let early = (!args.dry_run && !args.capture && !machine.is_mac())
         .then(Early::start)
         .flatten();
     let host = HostFacts::collect()?;
-    if host.nested {
+    if host.nested || machine.is_mac() && seatbelt::is_nested(&host, &machine.tools) {
         if args.trace {
             return Err(trace_of_nothing().into());
         }
@@ -64,9 +69,10 @@ fn wrap(
     let extra = Extra {
         own: events.file(),
         trace: args.trace,
+        by_path: machine.is_mac(),
     };
-    let ready = prepare(host, &args.policy, specs, &args.command, extra)?;
-    let chosen = engine::choose(&ready.loaded.policy, &Offer::of(&RealFs, ready.host.uid))?;
+    let ready = prepare(host, &args.policy, specs, &args.command, extra, machine)?;
+    let chosen = engine::choose(&ready.loaded.policy, &Offer::of(&RealFs, machine))?;
     engine::holds(&ready.plan, &chosen)?;
     if args.trace && matches!(chosen, Chosen::None(_)) {
         return Err(trace_of_nothing().into());
@@ -78,7 +84,7 @@ fn wrap(
         &limits::Facts::look(ready.host.uid, limits),
     )?;
     if args.dry_run {
-        return super::answer(&render::command_line(&ready, &chosen));
+        return super::answer(&render::command_line(&ready, &chosen)?);
     }
     events.settle(&ready.loaded.policy, report)?;
     let access = access::log(&ready, &chosen, events.session_id())?;
@@ -94,6 +100,7 @@ fn wrap(
         own_group: args.interactive,
         learned: None,
         early: Cell::new(early),
+        machine,
     };
     let begun = SystemTime::now();
     let outcome = launch.run(&chosen);

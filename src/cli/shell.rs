@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::args::{RunArgs, ShellArgs};
+use super::machine::Machine;
 use super::{Ending, Fault, run};
 use crate::report::Reporter;
 use crate::spec::SpecSource;
@@ -62,14 +63,18 @@ fn asks_for_a_string(arguments: &[OsString]) -> bool {
 }
 
 /// `/bin/sh` with these arguments, inside.
-pub(super) fn sh(arguments: &[OsString], report: &Arc<Reporter>) -> Result<Ending, Fault> {
+pub(super) fn sh(
+    arguments: &[OsString],
+    report: &Arc<Reporter>,
+    machine: &Machine,
+) -> Result<Ending, Fault> {
     let mut command = vec![OsString::from(SH)];
     command.extend_from_slice(arguments);
     let args = RunArgs {
         command,
         ..RunArgs::default()
     };
-    run::run(&args, Vec::new(), report)
+    run::run(&args, Vec::new(), report, machine)
 }
 
 /// The user's shell, inside.
@@ -77,6 +82,7 @@ pub(super) fn shell(
     args: &ShellArgs,
     specs: Vec<SpecSource>,
     report: &Arc<Reporter>,
+    machine: &Machine,
 ) -> Result<Ending, Fault> {
     let mut policy = args.policy.clone();
     let given = !specs.is_empty() || std::env::var_os("CCBOX_SPEC").is_some_and(|v| !v.is_empty());
@@ -99,7 +105,7 @@ pub(super) fn shell(
         command: vec![login_shell()],
         ..RunArgs::default()
     };
-    run::run(&args, specs, report)
+    run::run(&args, specs, report, machine)
 }
 
 /// As the user database says.

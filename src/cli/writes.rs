@@ -154,6 +154,24 @@ impl Writes {
         }
     }
 
+    /// The rule that keeps a path of the host from being written, and what would open it; `None` where none does.
+    pub(super) fn closed(&self, path: &Path, asked: &str) -> Option<(String, Option<String>)> {
+        let answer = plan::check::write(&self.plan, &RealFs, path);
+        if answer.allowed {
+            return None;
+        }
+        let rules = self.plan.broker.as_ref().map(|b| &b.rules);
+        let named = rules.into_iter().flatten().find(|rule| {
+            Some(&rule.origin) == answer.origin.as_ref() && answer.rule.starts_with(&rule.words)
+        });
+        let hint = match named {
+            Some(rule) => rule_hint(rule, path),
+            None => plan::check::write_change(&self.plan, path)
+                .and_then(|change| self.change_hint(&change, asked)),
+        };
+        Some((answer.rule, hint))
+    }
+
     /// What would make a read-only place writable.
     fn change_hint(&self, change: &plan::check::Change, asked: &str) -> Option<String> {
         match change {

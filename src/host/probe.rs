@@ -14,7 +14,7 @@ use super::bwrap::Missing;
 use super::platform::Platform;
 use observe::{Observed, Trial};
 
-pub use remedy::install_hint;
+pub use remedy::{Obstacle, install_hint};
 pub use text::render;
 
 /// Everything `ccbox probe` says.
@@ -100,12 +100,19 @@ pub const GAPS_OF_MOUNTS: [&str; 2] = [
     "name-patterns: those of built-in profiles do not hold; a spec with one of its own is refused",
 ];
 
+/// What is not held on macOS.
+pub const GAPS_OF_MACOS: [&str; 3] = [
+    "names: a DNS query for any name can leave, unless the spec says `macos.dns = \"off\"`",
+    "other-names: a hard link that was made before the run is another path, and rules are about paths",
+    "orphans: a process whose parents have all ended before the command does is not ended with it; it stays in the sandbox",
+];
+
 /// Turns observations into an answer.
 #[must_use]
 pub fn judge(o: &Observed) -> Probe {
     let native = match o.platform {
         Platform::Linux | Platform::Wsl2 => linux_native(o),
-        Platform::Macos => unavailable("the Seatbelt engine is not supported yet", None),
+        Platform::Macos => macos_native(o),
         Platform::Wsl1 => unavailable(
             "WSL1 has no namespaces",
             Some("convert the distribution: wsl --set-version <name> 2".to_owned()),
@@ -114,7 +121,8 @@ pub fn judge(o: &Observed) -> Probe {
     };
     let checks = match o.platform {
         Platform::Linux | Platform::Wsl2 => linux_checks(o),
-        Platform::Macos | Platform::Wsl1 | Platform::Other => Vec::new(),
+        Platform::Macos => macos_checks(o),
+        Platform::Wsl1 | Platform::Other => Vec::new(),
     };
     Probe {
         schema: 1,
@@ -149,6 +157,9 @@ pub fn judge(o: &Observed) -> Probe {
 }
 
 fn gaps(o: &Observed) -> Vec<String> {
+    if o.platform == Platform::Macos {
+        return GAPS_OF_MACOS.iter().map(|g| (*g).to_owned()).collect();
+    }
     let of_mounts: &[&str] = if o.broker.works() {
         &[]
     } else {
@@ -174,6 +185,40 @@ fn unavailable(reason: &str, hint: Option<String>) -> BackendStatus {
         reason: Some(reason.to_owned()),
         hint,
     }
+}
+
+fn macos_native(o: &Observed) -> BackendStatus {
+    if o.uid == 0 {
+        return unavailable(
+            "macOS has no sandbox for root",
+            Some("run it as an ordinary user".to_owned()),
+        );
+    }
+    match &o.seatbelt {
+        Some(Ok(())) => BackendStatus {
+            name: "native",
+            available: true,
+            note: Some(SEATBELT_NOTE.to_owned()),
+            requires_install: false,
+            reason: None,
+            hint: None,
+        },
+        Some(Err(obstacle)) => unavailable(&obstacle.reason, obstacle.fix.clone()),
+        None => unavailable("no profile was tried", None),
+    }
+}
+
+fn macos_checks(o: &Observed) -> Vec<Check> {
+    let tried = match &o.seatbelt {
+        Some(Ok(())) => (
+            true,
+            "a profile that refuses something is applied".to_owned(),
+            None,
+        ),
+        Some(Err(obstacle)) => (false, obstacle.reason.clone(), obstacle.fix.clone()),
+        None => (false, "no profile was tried".to_owned(), None),
+    };
+    vec![check("sandbox-exec", true, tried)]
 }
 
 fn linux_native(o: &Observed) -> BackendStatus {

@@ -12,6 +12,9 @@ use super::{BookRule, Effect, Mount, Plan, judge, mandatory, place};
 use crate::host::FsView;
 use crate::policy::{Layer, Origin, View};
 
+/// The answer where nothing grants it.
+pub const UNGRANTED: &str = "no entry makes it writable";
+
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
@@ -354,8 +357,7 @@ fn by_rule(plan: &Plan, path: &Path, allowed: bool, effects: &[Effect]) -> Optio
 
 /// What is only shown. A grant for a mandatory name is an error, and one for its directory closes it again (semantics 7).
 fn shown(plan: &Plan, path: &Path) -> Answer {
-    let mut out =
-        read_only(plan, path).unwrap_or_else(|| words(false, "no entry makes it writable"));
+    let mut out = read_only(plan, path).unwrap_or_else(|| words(false, UNGRANTED));
     if let Some(name) = mandatory::named(path) {
         out.rule = format!(
             "{}; no grant would: mandatory \"{name}\" (built-in mandatory)",

@@ -61,6 +61,23 @@ impl Plan {
         files.notices.extend(said);
         Ok(assemble(ctx, argv, files, network, scrubbed))
     }
+
+    /// As [`Self::resolve`], without what is mounted where: for an engine that decides by path.
+    pub fn without_files(
+        policy: &Policy,
+        host: &HostFacts,
+        argv: &[OsString],
+        fs: &dyn FsView,
+    ) -> Result<Self, PlanError> {
+        let ctx = Ctx { policy, host, fs };
+        let mut network = NetworkPlan {
+            access_log: access_log::path(ctx),
+            ..network(policy)?
+        };
+        let mut files = FilePlan::empty();
+        files.notices = upstream::attach(&mut network, ctx);
+        Ok(assemble(ctx, argv, files, network, scrubbed(ctx)))
+    }
 }
 
 /// The caller's environment, with the variables that lead to a granted socket.
@@ -155,8 +172,16 @@ impl FilePlan {
         }));
         Self {
             mounts,
-            pins: Vec::new(),
             writable: vec![PathBuf::from("/")],
+            ..Self::empty()
+        }
+    }
+
+    fn empty() -> Self {
+        Self {
+            mounts: Vec::new(),
+            pins: Vec::new(),
+            writable: Vec::new(),
             moved: Vec::new(),
             read_floor: ReadFloor::default(),
             state_dirs: Vec::new(),

@@ -70,6 +70,8 @@ pub struct SeatbeltRules {
     pub pins: BTreeSet<PathBuf>,
     /// Directories above a denied path: neither made where they are not there yet, nor replaced by another one where they are.
     pub unmade: BTreeSet<PathBuf>,
+    /// Those of them that are above a path which somebody wrote down, not only above names that are always denied.
+    pub unmade_for_spec: BTreeSet<PathBuf>,
     /// Answers for programs, parents first; where there is none, yes.
     pub exec: Vec<Point>,
     /// Nothing but the proxies is reached.
@@ -88,6 +90,8 @@ pub struct SeatbeltRules {
     pub apple_events: bool,
     /// `macos.keychain`.
     pub keychain: bool,
+    /// One notice each, final wording without prefix.
+    pub notices: Vec<String>,
 }
 
 /// The rules of a policy on a host. `tmp` is the private directory for temporary files.
@@ -117,7 +121,7 @@ pub fn rules(
         ..host.clone()
     };
     let ctx = Ctx { policy, host, fs };
-    let (mut collected, mandatory) = resolve::collect(ctx, &mut Vec::new())?;
+    let (mut collected, mandatory) = resolve::collect(ctx, &mut out.notices)?;
     same_paths(&collected)?;
     let found = secrets::absent(ctx, &collected.grants);
     collected.hides.extend(found);

@@ -407,7 +407,7 @@ impl Sink for Reporter {
     }
 }
 
-/// Writes the answer of a query command to stdout. A reader that went away is success, as for `yes | head`.
+/// Writes the answer of a query command, or of a helper to the ccbox that started it, to stdout. A reader that went away is success, as for `yes | head`.
 ///
 /// # Errors
 /// As write(2), but for `EPIPE`.

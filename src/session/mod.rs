@@ -20,6 +20,7 @@ mod peers;
 mod premounts;
 mod prestage;
 mod relay;
+pub mod seatbelt;
 mod supervision;
 mod wire;
 

@@ -177,16 +177,14 @@ impl SpecError {
 /// # Errors
 /// The first problem found: an unreadable file, a key or value that is unknown, wrong or not supported yet.
 pub fn load(req: &LoadRequest) -> Result<Loaded, SpecError> {
-    let host = Host {
-        macos: std::env::consts::OS == "macos",
-        managed_owner: 0,
-    };
-    load_on(req, host)
+    load_as(req, std::env::consts::OS == "macos")
 }
 
-/// As [`load`], on a system that is named.
-#[cfg(test)]
-pub(crate) fn load_as(req: &LoadRequest, macos: bool) -> Result<Loaded, SpecError> {
+/// As [`load`], with the profiles of macOS or those of other systems.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_as(req: &LoadRequest, macos: bool) -> Result<Loaded, SpecError> {
     let managed_owner = 0;
     load_on(
         req,

@@ -209,10 +209,17 @@ fn close_number(fd: RawFd) {
     unsafe { libc::close(fd) };
 }
 
-/// Numbers of all open descriptors, from /proc.
+/// Where a process sees its descriptors.
+const OWN: &str = if super::LINUX {
+    "/proc/self/fd"
+} else {
+    "/dev/fd"
+};
+
+/// Numbers of all open descriptors.
 pub fn open_numbers() -> io::Result<Vec<RawFd>> {
     let mut all = Vec::new();
-    for entry in std::fs::read_dir("/proc/self/fd")? {
+    for entry in std::fs::read_dir(OWN)? {
         if let Some(fd) = entry?.file_name().to_str().and_then(|n| n.parse().ok()) {
             all.push(fd);
         }

@@ -25,18 +25,36 @@ macro_rules! syscall {
 /// Whether this is Linux, whose engines make the sandbox themselves.
 pub const LINUX: bool = cfg!(target_os = "linux");
 
+#[cfg(target_os = "macos")]
+#[path = "absent/family.rs"]
+mod absent_family;
+/// Test modules whose subject is Linux itself, which are built there only: `linux_tests! { mod tests; }`. rustfmt does not follow a
+/// module into a macro, so `.ci/fmt` names them to it.
+#[cfg(target_os = "linux")]
+macro_rules! linux_tests { ($($item:item)*) => { $(#[cfg(test)] $item)* }; }
+/// None of them.
+#[cfg(not(target_os = "linux"))]
+macro_rules! linux_tests {
+    ($($item:item)*) => {};
+}
+pub(crate) use linux_tests;
+
 pub mod at;
 pub mod bpf;
 pub mod counter;
+#[cfg_attr(not(target_os = "linux"), path = "absent/cpu.rs")]
+pub mod cpu;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 pub(crate) mod direct;
+pub mod family;
 pub mod fds;
 pub mod fifo;
 pub mod fuse;
 pub mod inherited;
 pub mod landlock;
 pub mod mounts;
+pub mod names;
 #[cfg_attr(not(target_os = "linux"), path = "absent/namespaces.rs")]
 pub mod namespaces;
 #[cfg_attr(not(target_os = "linux"), path = "absent/netlink.rs")]

@@ -36,6 +36,8 @@ pub enum Change {
 pub enum WaitFor {
     /// The end of the process, as long as it takes.
     End,
+    /// The end or the next stop, as long as it takes.
+    EndOrStop,
     /// Any change that is already there.
     AnyNow,
 }
@@ -100,6 +102,7 @@ pub fn exec(program: &CStr, argv: &[CString], env: &[CString]) -> Errno {
 pub fn wait(pid: i32, what: WaitFor) -> io::Result<Option<(i32, Change)>> {
     let options = match what {
         WaitFor::End => 0,
+        WaitFor::EndOrStop => libc::WUNTRACED,
         WaitFor::AnyNow => libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED,
     };
     loop {

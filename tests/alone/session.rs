@@ -21,10 +21,14 @@ mod exits;
 mod isolation;
 #[path = "session/lifetime.rs"]
 mod lifetime;
+#[path = "session/mac.rs"]
+mod mac;
 #[path = "session/mounts.rs"]
 mod mounts;
 #[path = "session/refusals.rs"]
 mod refusals;
+#[path = "session/seatbelt.rs"]
+mod seatbelt;
 #[path = "session/signals.rs"]
 mod signals;
 #[path = "session/support.rs"]
@@ -42,6 +46,9 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().filter_map(|a| a.to_str()).collect();
     match words.as_slice() {
         ["__inner", ..] => ExitCode::from(ccbox::session::inner::main(&args[1..])),
+        ["__stage", ..] => ExitCode::from(ccbox::session::seatbelt::stage_main(&args[1..])),
+        ["__guard", ..] => ExitCode::from(ccbox::session::seatbelt::guard_main(&args[1..])),
+        ["mac", ..] => mac::main(&args[1..]),
         ["box", ..] => boxed::main(args[1..].to_vec()),
         // As the test programs of libtest, for whoever runs each test in a process of its own.
         ["--list", rest @ ..] => {
@@ -74,6 +81,8 @@ fn cases() -> Vec<Case> {
         refusals::CASES,
         terminal::CASES,
         broker::CASES,
+        seatbelt::CASES,
+        mac::CASES,
     ]
     .concat()
 }

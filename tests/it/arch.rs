@@ -252,25 +252,27 @@ fn platforms_are_told_apart_in_sys_and_host_only() {
         if ["sys", "host"].contains(&s.module.as_str()) {
             continue;
         }
-        let code = s.code();
-        // Tests whose subject is Linux itself cannot be built without it.
-        let of_tests = |at: usize| {
-            let line = |at: usize| s.text.lines().nth(at).unwrap_or_default().trim();
-            line(at - 1) == "#[cfg(target_os = \"linux\")]" && line(at) == "#[cfg(test)]"
-        };
-        for (n, line) in code {
-            if of_tests(n) {
-                continue;
-            }
-            if line.contains("target_os")
-                || line.contains("cfg(unix)")
-                || line.contains("cfg(linux)")
-            {
-                wrong.push(format!("src/{}:{n}", s.name));
+        // Tests as well: those whose subject is Linux itself are declared by a macro of sys.
+        for (n, line) in s.text.lines().enumerate() {
+            if tells_platforms_apart(&without_comment(line)) {
+                wrong.push(format!("src/{}:{}", s.name, n + 1));
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The words of cfg(…) for systems; those for processors are something else.
+fn tells_platforms_apart(code: &str) -> bool {
+    let words = ["target_os", "target_family", "target_vendor", "target_env"];
+    let bare = [
+        "cfg(unix",
+        "cfg(linux",
+        "cfg(windows",
+        "not(unix",
+        "not(windows",
+    ];
+    words.iter().any(|w| has_word(code, w)) || bare.iter().any(|w| code.contains(w))
 }
 
 #[test]
@@ -358,6 +360,22 @@ fn the_scanner_sees_what_it_should() {
         "let a = ;"
     );
     assert_eq!(without_comment("let q = '\"'; unsafe"), "let q = ; unsafe");
+    for cfg in [
+        "#[cfg(target_os = \"linux\")]",
+        "#[cfg(all(test, target_os = \"linux\"))]",
+        "if cfg!(target_family = \"unix\") {",
+        "#[cfg_attr(not(unix), path = \"x.rs\")]",
+        "#[cfg(unix)]",
+    ] {
+        assert!(tells_platforms_apart(&without_comment(cfg)), "{cfg}");
+    }
+    for other in [
+        "// #[cfg(target_os)]",
+        "#[cfg(test)]",
+        "cfg!(target_arch = \"x\")",
+    ] {
+        assert!(!tells_platforms_apart(&without_comment(other)), "{other}");
+    }
     assert!(says_why(&["// SAFETY: why,", "// and more"]));
     assert!(says_why(&["// SAFETY: why", "let x ="]));
     assert!(says_why(&["// SAFETY: why", "f(", "x", ".map("]));

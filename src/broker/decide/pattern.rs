@@ -1,6 +1,7 @@
 //! The policy's patterns as matchers of the decision.
 
 use super::super::fold::{NameRules, fold};
+use super::edges::Edge;
 use super::rules::Matcher;
 use crate::policy::pattern::PathPattern;
 
@@ -24,6 +25,14 @@ impl Matcher for Denied {
 
     fn starts_at(&self, path: &[&[u8]], root_depth: usize) -> bool {
         self.0.starts_at_components(path, root_depth)
+    }
+
+    fn edge(&self, dir: &[&[u8]]) -> Edge {
+        match self.0.edge_components(dir) {
+            None => Edge::Any,
+            Some((byte, true)) => Edge::First(byte),
+            Some((byte, false)) => Edge::Last(byte),
+        }
     }
 }
 

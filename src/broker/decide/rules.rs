@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::super::fold::{self, NameRules};
 use super::super::git_paths::{self, Facts};
+use super::edges::{Edge, Edges};
 
 /// A pattern over the components of an absolute path.
 ///
@@ -19,6 +20,10 @@ pub trait Matcher: std::fmt::Debug + Send + Sync {
     /// `a/**/b` everything below `a` is such a prefix, if that `a` is deeper than `root_depth` components. (What holds
     /// everywhere below the root holds before and after a rename.) Never true of a pattern of one component.
     fn starts_at(&self, path: &[&[u8]], root_depth: usize) -> bool;
+    /// What an entry of the directory at this path must look like for the pattern to name it.
+    fn edge(&self, _dir: &[&[u8]]) -> Edge {
+        Edge::Any
+    }
 }
 
 /// One denying rule. Its index in [`RuleSet::new`] is the one in [`super::Reason::Rule`]; the first that denies is named,
@@ -182,6 +187,9 @@ pub struct Dir {
     cover: Option<usize>,
     /// The rules that can say something about an entry of it: not the exact rules that lead elsewhere.
     near: Vec<usize>,
+    /// Those of them that are no patterns, and what an entry looks like that a pattern names.
+    exact: Vec<usize>,
+    edges: Edges,
     /// As [`Root::git_only`].
     pub(super) git_only: bool,
     /// Some component below the root is an 8.3 name.
@@ -233,6 +241,8 @@ impl Dir {
             names: *names,
             cover: None,
             near: Vec::new(),
+            exact: Vec::new(),
+            edges: Edges::default(),
             git_only: *git_only,
             short_name: *names == NameRules::Windows
                 && below.iter().any(|c| fold::is_short_name(c)),
@@ -240,7 +250,7 @@ impl Dir {
         if *git_only {
             return Some(dir);
         }
-        let (cover, near) = {
+        let (cover, near, edges) = {
             let path = dir.path(&[], &[]);
             let covers = |rule: &Compiled| match rule {
                 Compiled::Exact(rule) => rule.covers_whole(&path),
@@ -253,12 +263,23 @@ impl Dir {
                     Some(index)
                 }
             };
-            (
-                set.rules.iter().position(covers),
-                set.rules.iter().enumerate().filter_map(says).collect(),
-            )
+            let mut edges = Edges::default();
+            for rule in &set.rules {
+                if let Compiled::Pattern { matcher, .. } = rule {
+                    edges.add(matcher.edge(&path.folded));
+                }
+            }
+            let near: Vec<usize> = set.rules.iter().enumerate().filter_map(says).collect();
+            (set.rules.iter().position(covers), near, edges)
         };
-        (dir.cover, dir.near) = (cover, near);
+        let is_pattern =
+            |index: usize| matches!(set.rules.get(index), Some(Compiled::Pattern { .. }));
+        dir.exact = near
+            .iter()
+            .copied()
+            .filter(|&index| !is_pattern(index))
+            .collect();
+        (dir.cover, dir.near, dir.edges) = (cover, near, edges);
         Some(dir)
     }
 
@@ -380,14 +401,24 @@ impl RuleSet {
 
     /// The first rule near the directory that passes the test.
     fn first(&self, dir: &Dir, test: impl Fn(&Compiled) -> bool) -> Option<usize> {
+        self.first_of(&dir.near, test)
+    }
+
+    fn first_of(&self, some: &[usize], test: impl Fn(&Compiled) -> bool) -> Option<usize> {
         let pass = |index: &&usize| self.rules.get(**index).is_some_and(&test);
-        dir.near.iter().find(pass).copied()
+        some.iter().find(pass).copied()
     }
 
     /// The first rule that covers the object at `path` in `dir`.
     pub(super) fn covers(&self, dir: &Dir, path: &Path<'_>, facts: &dyn Facts) -> Option<usize> {
         // What covers the directory is known; for the rest only the last component is new.
-        let new = self.first(dir, |rule| {
+        let entry = path.folded.get(dir.depth()..);
+        let some = match entry {
+            // Most names are like none that a pattern names.
+            Some([name]) if !dir.edges.fit(name) => &dir.exact,
+            _ => &dir.near,
+        };
+        let new = self.first_of(some, |rule| {
             self.rule_covers(rule, path, dir.depth(), Some(facts), dir.depth())
         });
         match (dir.cover, new) {

@@ -24,7 +24,7 @@ const PATH_MAX: usize = 4096;
 const PAGE: u64 = PAGE_BYTES as u64;
 const PAGE_BYTES: usize = 4096;
 /// Most paths are shorter; reading less costs less.
-const FIRST: u64 = 256;
+const FIRST_BYTES: usize = 256;
 
 /// A thread that waits for an answer.
 #[derive(Debug)]
@@ -92,7 +92,6 @@ impl<'b> Caller<'b> {
     /// The C string at an address: a path, or the text of a link. As getname() of the kernel, but for the empty string.
     pub(super) fn text(&self, address: u64) -> Result<CString, Errno> {
         let mut text: Vec<u8> = Vec::new();
-        let mut buffer = [0; PAGE_BYTES];
         let mut at = address;
         loop {
             let left = u64::try_from(PATH_MAX - text.len()).unwrap_or(0);
@@ -100,12 +99,18 @@ impl<'b> Caller<'b> {
                 return Err(Errno::ENAMETOOLONG);
             }
             let page = PAGE - at % PAGE;
-            let length = page
-                .min(left)
-                .min(if text.is_empty() { FIRST } else { PAGE });
-            let chunk = buffer
-                .get_mut(..usize::try_from(length).unwrap_or(0))
-                .unwrap_or_default();
+            let length = usize::try_from(page.min(left)).unwrap_or(0);
+            // Nearly all paths are short: a whole page is only set up for what follows.
+            let (mut short, mut long);
+            let buffer: &mut [u8] = if text.is_empty() {
+                short = [0; FIRST_BYTES];
+                &mut short
+            } else {
+                long = [0; PAGE_BYTES];
+                &mut long
+            };
+            let length = length.min(buffer.len());
+            let chunk = buffer.get_mut(..length).unwrap_or_default();
             self.read(at, chunk)?;
             if let Some(end) = chunk.iter().position(|&b| b == 0) {
                 text.extend_from_slice(chunk.get(..end).unwrap_or_default());
@@ -113,7 +118,7 @@ impl<'b> Caller<'b> {
                 return CString::new(text).map_err(|_| Errno::EINVAL);
             }
             text.extend_from_slice(chunk);
-            at = at.wrapping_add(length);
+            at = at.wrapping_add(u64::try_from(length).unwrap_or(0));
         }
     }
 

@@ -25,20 +25,28 @@ impl<const WORKERS: usize> Default for Handouts<WORKERS> {
 }
 
 impl<const WORKERS: usize> Handouts<WORKERS> {
-    /// Gives a file to the caller as its answer. The caller's own limits hold (EMFILE).
+    /// Gives a file to the caller as its answer; back comes one that it cannot have. The caller's own limits hold (EMFILE).
     pub(super) fn give(
         &self,
         worker: usize,
         to: (BorrowedFd<'_>, u64),
         file: OwnedFd,
         close_on_exec: bool,
-    ) -> Result<(), Errno> {
-        let held = self.0.get(worker).ok_or(Errno::ENFILE)?;
+    ) -> Result<(), (Errno, OwnedFd)> {
+        let Some(held) = self.0.get(worker) else {
+            return Err((Errno::ENFILE, file));
+        };
         held.fetch_add(1, Ordering::SeqCst);
         let given = notify::add_descriptor(to.0, to.1, file.as_fd(), close_on_exec, true);
-        drop(file);
+        let left = match given {
+            Ok(_) => {
+                drop(file);
+                Ok(())
+            }
+            Err(errno) => Err((errno, file)),
+        };
         held.fetch_add(1, Ordering::SeqCst);
-        given.map(drop)
+        left
     }
 
     /// Waits until no other worker holds a file that its caller has got by now. This one's own was closed before it received the call.

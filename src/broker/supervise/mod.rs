@@ -19,6 +19,7 @@ mod lock;
 mod magic;
 mod meeting;
 mod memory;
+mod near;
 mod pending;
 mod place;
 mod processes;
@@ -27,9 +28,7 @@ mod resolve;
 mod sockets;
 mod staging;
 mod subtree;
-#[cfg(target_os = "linux")]
-#[cfg(test)]
-mod tests;
+crate::sys::linux_tests! { mod tests; }
 mod workers;
 
 use std::ffi::CString;

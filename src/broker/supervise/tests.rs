@@ -6,6 +6,7 @@ mod details;
 mod fidelity;
 mod harness;
 mod kept;
+mod near;
 mod paths;
 mod races;
 mod read_races;

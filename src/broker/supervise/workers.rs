@@ -3,10 +3,12 @@
 //! RECV wakes every thread that waits in it, so only one waits. A leader that handles a call for longer than a moment (a slow disk, a
 //! network file system) is replaced by a follower, and steps back when it is done.
 //!
+//! One more gives way to everybody and stays near its caller; it leads where that is faster ([`near`](super::near)).
+//!
 //! Every thread has its own umask and no capability: as root the broker would otherwise do for the child what only a capability allows
 //! (CAP_DAC_OVERRIDE); the user's own rights are those of the child.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,21 +18,23 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::resource::Resource;
 
-use super::act::{Outcome, Turn};
+use super::act::{Made, Outcome, Turn};
 use super::caller::Caller;
 use super::crew::{Crew, Hand};
 use super::handouts::{Handouts, must_settle};
 use super::lock::Quiet;
 use super::memory::Memory;
+use super::near::{Distance, Kind, Step, Turns, step};
 use super::pending::{self, Queued};
 use super::{Broker, BrokerError};
 use crate::broker::calls::Call;
 use crate::sys::fds::poll;
 use crate::sys::notify::{self, Answer, Buffers, Request};
-use crate::sys::{signals, task};
+use crate::sys::{cpu, signals, task};
 
 /// Names of threads.
 const WORKER: &str = "broker";
+const NEAR: &str = "broker-near";
 const WATCHDOG: &str = "broker-watch";
 const WAITER: &str = "broker-wait";
 const STAGER: &str = "broker-stage";
@@ -72,6 +76,7 @@ impl Drop for Supervisor {
 struct Shared {
     broker: Broker,
     leader: bool,
+    always_near: bool,
     lead: Mutex<Lead>,
     /// A follower may become leader.
     vacant: Condvar,
@@ -93,8 +98,16 @@ struct Lead {
     /// Workers that wait to lead.
     followers: usize,
     workers: usize,
+    /// The one that stays near its caller: no follower.
+    near: Turns,
     /// The sandbox is gone.
     over: bool,
+}
+
+impl Lead {
+    fn is_near(&self) -> bool {
+        self.leader.is_some() && self.leader == self.near.worker
+    }
 }
 
 impl Shared {
@@ -143,6 +156,8 @@ pub(super) struct Staff {
     pub(super) workers: usize,
     /// One receives at a time. Without, all of them do: slower, and what a test of races wants.
     pub(super) leader: bool,
+    /// Callers always count as far away, which is what a test of the near one wants.
+    pub(super) near: bool,
 }
 
 impl Default for Staff {
@@ -150,6 +165,7 @@ impl Default for Staff {
         Self {
             workers: FIRST,
             leader: true,
+            near: false,
         }
     }
 }
@@ -175,10 +191,12 @@ pub(super) fn start(
     let shared = Arc::new(Shared {
         broker,
         leader: staff.leader,
+        always_near: staff.near,
         lead: Mutex::new(Lead {
             leader: None,
             followers: 0,
             workers: 0,
+            near: Turns::default(),
             over: false,
         }),
         vacant: Condvar::new(),
@@ -219,24 +237,74 @@ fn thread(
 }
 
 fn worker(crew: &mut Crew, shared: &Arc<Shared>) -> Result<(), BrokerError> {
-    let index = {
-        let mut lead = shared.lead();
-        let index = lead.workers;
-        lead.workers += 1;
-        index
-    };
+    let index = count(shared);
     thread(crew.hand(WORKER)?, shared, move |shared| {
-        work(&shared, index)
+        work(&shared, index, Kind::Usual)
     })
 }
 
+/// A worker more, by its index.
+fn count(shared: &Shared) -> usize {
+    let mut lead = shared.lead();
+    let index = lead.workers;
+    lead.workers += 1;
+    index
+}
+
+/// Lets the near worker lead, or starts it, so that it can lead when it is asked for again.
+fn let_near(shared: &Arc<Shared>, index: usize) {
+    let mut lead = shared.lead();
+    if lead.leader != Some(index) || !lead.near.may(Instant::now()) {
+        return;
+    }
+    if lead.near.worker.is_some() {
+        lead.leader = lead.near.worker;
+        shared.vacant.notify_all();
+        return;
+    }
+    // Whatever becomes of it, it is started once.
+    lead.near.never = true;
+    if lead.workers >= MOST {
+        return;
+    }
+    drop(lead);
+    let index = count(shared);
+    let started = Crew::default().hand(NEAR).and_then(|hand| {
+        thread(hand, shared, move |shared| {
+            // Without it all goes on as it was.
+            if cpu::several() && cpu::last_of_all().is_ok() {
+                let mut lead = shared.lead();
+                lead.near.worker = Some(index);
+                lead.near.never = false;
+                drop(lead);
+                work(&shared, index, Kind::Near)
+            } else {
+                Ok(())
+            }
+        })
+    });
+    // It makes things faster; nothing else is lost with it.
+    drop(started);
+}
+
+/// The near worker leads no longer.
+fn let_usual(shared: &Shared, index: usize) {
+    let mut lead = shared.lead();
+    if lead.leader == Some(index) {
+        lead.leader = None;
+        lead.near.failed(Instant::now());
+        shared.vacant.notify_all();
+    }
+}
+
 /// One worker's life.
-fn work(shared: &Arc<Shared>, index: usize) -> Result<(), Errno> {
+fn work(shared: &Arc<Shared>, index: usize, kind: Kind) -> Result<(), Errno> {
     let mut buffers = Buffers::new()?;
     let memory = Memory::default();
+    let distance = Distance::of(kind);
     let listener = shared.broker.listener.as_fd();
     let progress = shared.progress.get(index).ok_or(Errno::EAGAIN)?;
-    while lead(shared, index) {
+    while lead(shared, index, kind) {
         match notify::receive(listener, &mut buffers) {
             Ok(request) => {
                 // Either the watchdog sees this before it falls asleep, or this sees that it sleeps.
@@ -244,8 +312,44 @@ fn work(shared: &Arc<Shared>, index: usize) -> Result<(), Errno> {
                 if shared.asleep.load(Ordering::SeqCst) {
                     shared.wake_watchdog();
                 }
-                handle(shared, index, &memory, &mut buffers, &request);
-                progress.fetch_add(1, Ordering::SeqCst);
+                match step(kind, &distance, request.tid) {
+                    Step::Handle if shared.always_near && kind == Kind::Usual => {
+                        let_near(shared, index);
+                    }
+                    Step::Handle => {}
+                    Step::Near => let_near(shared, index),
+                    Step::Usual => let_usual(shared, index),
+                }
+                let done = || {
+                    progress.fetch_add(1, Ordering::SeqCst);
+                };
+                let file = handle(shared, index, &memory, &mut buffers, &request);
+                if let Some(Gift {
+                    file,
+                    close_on_exec,
+                    made,
+                }) = file
+                {
+                    // The near one sleeps in there until nobody else runs, and has done its part before.
+                    if kind == Kind::Near {
+                        done();
+                    }
+                    let since = Instant::now();
+                    let to = (listener, request.id);
+                    let given = shared.handouts.give(index, to, file, close_on_exec);
+                    distance.handed_over(since.elapsed());
+                    if let Err((errno, file)) = given {
+                        if let Some(made) = made {
+                            shared.broker.take_back(&made, &file);
+                        }
+                        drop(file);
+                        answer(listener, &mut buffers, &request, Answer::Error(errno));
+                    }
+                    if kind == Kind::Near {
+                        continue;
+                    }
+                }
+                done();
             }
             Err(Errno::EINTR) => {}
             Err(Errno::ENOENT) if !is_over(shared)? => {}
@@ -271,9 +375,18 @@ fn is_over(shared: &Shared) -> Result<bool, Errno> {
 }
 
 /// Returns as the leader, or with false when it is over.
-fn lead(shared: &Shared, index: usize) -> bool {
+fn lead(shared: &Shared, index: usize, kind: Kind) -> bool {
     let mut lead = shared.lead();
     if lead.leader == Some(index) || !shared.leader {
+        return !lead.over;
+    }
+    if kind == Kind::Near {
+        while lead.leader != Some(index) && !lead.over {
+            lead = shared
+                .vacant
+                .wait(lead)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
         return !lead.over;
     }
     lead.followers += 1;
@@ -296,6 +409,12 @@ fn watch(shared: &Arc<Shared>) {
         let mut lead = shared.lead();
         let busy = |seen: Option<(usize, u64)>| seen.is_some_and(|(_, progress)| progress % 2 == 1);
         if since.elapsed() > QUIET && !busy(last) {
+            if lead.is_near() {
+                lead.leader = None;
+                lead.near.served();
+                shared.vacant.notify_all();
+                last = None;
+            }
             shared.asleep.store(true, Ordering::SeqCst);
             while shared.asleep.load(Ordering::SeqCst) && shared.seen(&lead) == last && !lead.over {
                 lead = shared
@@ -315,14 +434,23 @@ fn watch(shared: &Arc<Shared>) {
         if now != last {
             last = now;
             since = Instant::now();
-        } else if busy(now) && since.elapsed() >= PATIENCE {
+        } else if since.elapsed() >= PATIENCE && (busy(now) || lead.is_near() && is_waiting(shared))
+        {
             replace(shared, lead);
             since = Instant::now();
         }
     }
 }
 
+/// Somebody's call has not been received.
+fn is_waiting(shared: &Shared) -> bool {
+    poll([shared.broker.listener.as_fd()], Some(Duration::ZERO)).is_ok_and(|[seen]| seen.readable)
+}
+
 fn replace(shared: &Arc<Shared>, mut lead: MutexGuard<'_, Lead>) {
+    if lead.is_near() {
+        lead.near.failed(Instant::now());
+    }
     let nobody = lead.followers == 0;
     if nobody && lead.workers >= MOST {
         return;
@@ -334,7 +462,7 @@ fn replace(shared: &Arc<Shared>, mut lead: MutexGuard<'_, Lead>) {
         let mut lead = shared.lead();
         lead.workers = lead.workers.saturating_sub(1);
     }
-    shared.vacant.notify_one();
+    shared.vacant.notify_all();
 }
 
 /// Starts the thread that looks after what is written by hand.
@@ -351,13 +479,21 @@ fn attend(shared: &Arc<Shared>) {
     }
 }
 
+/// A file that is the answer to a call.
+struct Gift {
+    file: OwnedFd,
+    close_on_exec: bool,
+    made: Option<Made>,
+}
+
+/// Answers a call, or returns the file that is the answer.
 fn handle(
     shared: &Arc<Shared>,
     index: usize,
     memory: &Memory,
     buffers: &mut Buffers,
     request: &Request,
-) {
+) -> Option<Gift> {
     let broker = &shared.broker;
     let listener = broker.listener.as_fd();
     let call = Call::from_number(request.number);
@@ -386,13 +522,13 @@ fn handle(
         Some(Ok(Outcome::Give {
             file,
             close_on_exec,
+            made,
         })) => {
-            let to = (listener, request.id);
-            let given = shared.handouts.give(index, to, file, close_on_exec);
-            match given {
-                Ok(()) => return,
-                Err(errno) => Answer::Error(errno),
-            }
+            return Some(Gift {
+                file,
+                close_on_exec,
+                made,
+            });
         }
         Some(Ok(Outcome::Later(waiting))) => {
             let queued = Queued {
@@ -402,12 +538,17 @@ fn handle(
             };
             let queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
             if queue.send(queued).is_ok() {
-                return;
+                return None;
             }
             Answer::Error(Errno::EINTR)
         }
         Some(Err(errno)) => Answer::Error(errno),
     };
+    self::answer(listener, buffers, request, answer);
+    None
+}
+
+fn answer(listener: BorrowedFd<'_>, buffers: &mut Buffers, request: &Request, answer: Answer) {
     // ENOENT: the caller was killed meanwhile.
     let _gone = notify::answer(listener, buffers, request.id, answer);
 }

@@ -4,6 +4,7 @@ use super::*;
 fn offer(bwrap: Result<PathBuf, Missing>) -> Offer {
     Offer {
         platform: Platform::Linux,
+        uid: 1000,
         bwrap,
         install: "apt-get install bubblewrap".into(),
         kvm: true,
@@ -36,6 +37,7 @@ fn said(
             None => "builtin".to_owned(),
         },
         Ok(Chosen::Bwrap(path)) => format!("bwrap {}", path.display()),
+        Ok(Chosen::Seatbelt) => "seatbelt".to_owned(),
         Ok(Chosen::None(line)) => format!("none: {line}"),
         Err(e) => format!("{}: {e}; {}", e.exit_code(), e.hint().unwrap_or_default()),
     }
@@ -89,8 +91,13 @@ fn require_on_off() {
 
 #[test]
 fn other_systems_are_refused_not_run_bare() {
-    for platform in [Platform::Wsl1, Platform::Macos, Platform::Other] {
-        let o = Offer { platform, ..have() };
+    let mac = Offer {
+        platform: Platform::Macos,
+        uid: 0,
+        ..have()
+    };
+    let others = [Platform::Wsl1, Platform::Other].map(|platform| Offer { platform, ..have() });
+    for o in others.into_iter().chain([mac]) {
         let text = said(
             BackendChoice::Auto,
             EngineChoice::Auto,
@@ -99,4 +106,37 @@ fn other_systems_are_refused_not_run_bare() {
         );
         assert!(text.starts_with("125: no sandbox on this host: "), "{text}");
     }
+}
+
+#[test]
+fn macos_has_one_engine_and_none_for_root() {
+    use BackendChoice::{Auto, MicroVm, Native, None as NoBackend};
+    use EngineChoice::{Auto as Any, Builtin, Bwrap, Landlock};
+    use SandboxMode::{Off, On, Require};
+    let mac = |uid| Offer {
+        platform: Platform::Macos,
+        uid,
+        ..lack()
+    };
+    let linux = "125: the engines of Linux are not on macOS; leave `--engine` out";
+    let refused =
+        "125: no sandbox on this host: macOS has no sandbox for root; run it as an ordinary user";
+    let loud = "none: no OS-native sandbox on this host: macOS has no sandbox for root; running without; \
+                hint: run it as an ordinary user";
+    let none = "none: backend none: nothing is isolated; only the environment is cleaned";
+    let table = [
+        (Auto, Any, Require, 501, "seatbelt"),
+        (Native, Any, On, 501, "seatbelt"),
+        (Auto, Bwrap, Require, 501, linux),
+        (Auto, Builtin, On, 501, linux),
+        (Auto, Landlock, Require, 501, linux),
+        (Auto, Any, Require, 0, refused),
+        (Auto, Any, On, 0, loud),
+        (Auto, Any, Off, 0, "none: sandbox DISABLED by --sandbox off"),
+        (NoBackend, Any, Require, 0, none),
+    ];
+    for (backend, engine, sandbox, uid, want) in table {
+        assert_eq!(said(backend, engine, sandbox, &mac(uid)), want);
+    }
+    assert!(said(MicroVm, Any, Require, &mac(501)).starts_with("125: backend `microvm`"));
 }

@@ -19,6 +19,7 @@ use super::args::{LearnArgs, PolicyArgs};
 use super::context::{self, Extra, Prepared, prepare, require_command};
 use super::engine::{self, Chosen, Offer};
 use super::launch::Launch;
+use super::machine::Machine;
 use super::reads::entry;
 use super::usage::UsageError;
 use super::{Ending, Fault, answer, ending, events, limits};
@@ -61,8 +62,19 @@ impl Learned {
 }
 
 /// Runs the command and prints the spec.
-pub(super) fn learn(args: &LearnArgs, report: &Arc<Reporter>) -> Result<Ending, Fault> {
+pub(super) fn learn(
+    args: &LearnArgs,
+    report: &Arc<Reporter>,
+    machine: &Machine,
+) -> Result<Ending, Fault> {
     require_command(&args.command)?;
+    if machine.is_mac() {
+        return Err(UsageError::new(
+            "`ccbox learn` is for Linux: on macOS nobody sees what is allowed",
+            "`ccbox allow --last` turns what was refused into lines of a spec",
+        )
+        .into());
+    }
     let host = HostFacts::collect()?;
     if host.nested {
         return Err(UsageError::new(
@@ -85,9 +97,10 @@ pub(super) fn learn(args: &LearnArgs, report: &Arc<Reporter>) -> Result<Ending, 
     let extra = Extra {
         own: args.write.as_deref(),
         trace: true,
+        by_path: false,
     };
-    let ready = prepare(host, &policy, specs, &args.command, extra)?;
-    let chosen = engine::choose(&ready.loaded.policy, &Offer::of(&RealFs, ready.host.uid))?;
+    let ready = prepare(host, &policy, specs, &args.command, extra, machine)?;
+    let chosen = engine::choose(&ready.loaded.policy, &Offer::of(&RealFs, machine))?;
     engine::holds(&ready.plan, &chosen)?;
     if matches!(chosen, Chosen::None(_)) {
         return Err(UsageError::new(
@@ -100,7 +113,7 @@ pub(super) fn learn(args: &LearnArgs, report: &Arc<Reporter>) -> Result<Ending, 
         report.loud_notice(notice);
     }
     report.notice("learning: what the command does in this directory, at home and on the network is real; secrets and mandatory places stay closed");
-    let (outcome, learned, hosts) = watched(&ready, &chosen, report)?;
+    let (outcome, learned, hosts) = watched(&ready, &chosen, report, machine)?;
     report.finish();
     allow::record::keep(
         report,
@@ -152,6 +165,7 @@ fn watched(
     ready: &Prepared,
     chosen: &Chosen,
     report: &Arc<Reporter>,
+    machine: &Machine,
 ) -> Result<(Outcome, Touches, BTreeSet<String>), Fault> {
     let cannot = |e: &io::Error| UsageError {
         message: format!("cannot keep what is learned: {}", exit::reason(e)),
@@ -178,6 +192,7 @@ fn watched(
         own_group: false,
         learned: Some(Arc::clone(&learned)),
         early: Cell::new(None),
+        machine,
     };
     let outcome = launch.run(chosen)?;
     let mut lines = String::new();

@@ -10,6 +10,7 @@ use super::super::broker::{self, BrokerHost};
 use super::super::bwrap::{self, Bwrap, Missing};
 use super::super::platform::Platform;
 use super::super::{FsView, NEST_MARK, RealFs};
+use super::remedy::Obstacle;
 
 /// The hidden first argument with which this executable tries one thing as a child of the probe.
 pub const CHILD_ARG: &str = "__probe";
@@ -113,6 +114,8 @@ pub struct Observed {
     pub unprivileged_userns_clone: Option<u64>,
     /// `/dev/kvm` is there.
     pub kvm: bool,
+    /// Whether macOS applies a profile; tried on macOS only.
+    pub seatbelt: Option<Result<(), Obstacle>>,
     /// `--deep`.
     pub deep: Option<Deep>,
 }
@@ -177,6 +180,7 @@ pub fn observe(exe: &Path, deep: bool) -> Observed {
         max_user_namespaces: number("/proc/sys/user/max_user_namespaces"),
         unprivileged_userns_clone: number("/proc/sys/kernel/unprivileged_userns_clone"),
         kvm: Path::new("/dev/kvm").exists(),
+        seatbelt: None,
         deep: deep.then(|| try_run(exe)),
     }
 }

@@ -3,11 +3,13 @@
 use super::observe::{Observed, OsRelease, Trial};
 use crate::host::bwrap::Bwrap;
 
-/// Why bubblewrap cannot make a sandbox, and what helps.
+/// Why there can be no sandbox, and what helps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Obstacle {
-    pub(super) reason: String,
-    pub(super) fix: Option<String>,
+pub struct Obstacle {
+    /// In words.
+    pub reason: String,
+    /// The next step.
+    pub fix: Option<String>,
 }
 
 /// Finds the cause. Ordered from the most specific sign to the least; `said` is bubblewrap's own last line.

@@ -28,6 +28,7 @@ fn healthy() -> Observed {
         max_user_namespaces: Some(60000),
         unprivileged_userns_clone: None,
         kvm: false,
+        seatbelt: None,
         deep: None,
     }
 }
@@ -64,7 +65,7 @@ fn systems_without_a_sandbox_say_why() {
     for (platform, word) in [
         (Platform::Wsl1, "WSL1"),
         (Platform::Other, "no supported sandbox"),
-        (Platform::Macos, "not supported yet"),
+        (Platform::Macos, "no profile was tried"),
     ] {
         let n = native(&Observed {
             platform,
@@ -277,4 +278,34 @@ fn text_and_json_carry_the_same_answers() {
     assert_eq!(v["backends"][0]["available"], true);
     assert_eq!(v["platform"], "linux");
     assert_eq!(v["schema"], 1);
+}
+
+/// R11.
+#[test]
+fn macos_is_available_where_a_profile_is_applied() {
+    let mac = |uid, seatbelt| Observed {
+        platform: Platform::Macos,
+        uid,
+        seatbelt: Some(seatbelt),
+        ..healthy()
+    };
+    let good = judge(&mac(501, Ok(())));
+    let n = good.native().unwrap();
+    assert!(n.available && !n.requires_install);
+    assert_eq!(n.note.as_deref(), Some(SEATBELT_NOTE));
+    assert!(good.checks.iter().all(|c| c.ok) && good.gaps.len() == GAPS_OF_MACOS.len());
+    let obstacle = Obstacle {
+        reason: "already inside a sandbox".into(),
+        fix: Some("start this call outside of it".into()),
+    };
+    let bad = judge(&mac(501, Err(obstacle.clone())));
+    let n = bad.native().unwrap();
+    assert!(!n.available && n.note.is_none());
+    assert_eq!(
+        (n.reason.clone(), n.hint.clone()),
+        (Some(obstacle.reason), obstacle.fix)
+    );
+    assert!(bad.checks.iter().all(|c| !c.ok && c.fix.is_some()));
+    let n = native(&mac(0, Ok(())));
+    assert!(!n.available && n.reason.unwrap().contains("root"));
 }

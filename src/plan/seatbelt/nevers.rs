@@ -42,8 +42,12 @@ impl<'a> Nevers<'a> {
     fn paths(&mut self, mandatory: &Mandatory) {
         for never in self.rules.nevers.iter().chain(&mandatory.names) {
             if never.except.is_empty() {
+                let ours = matches!(never.named.origin.layer, Layer::BuiltIn(_));
                 for path in spellings(&never.walk) {
-                    self.never(path, never.walk.kind);
+                    let unmade = self.never(path, never.walk.kind);
+                    if !ours {
+                        self.out.unmade_for_spec.extend(unmade);
+                    }
                 }
             }
             never.walk.links.iter().for_each(|l| self.link(&l.at));
@@ -76,19 +80,21 @@ impl<'a> Nevers<'a> {
         }
     }
 
-    fn never(&mut self, path: PathBuf, kind: Option<Kind>) {
+    /// Also the directories above it that are not there; those are told.
+    fn never(&mut self, path: PathBuf, kind: Option<Kind>) -> Vec<PathBuf> {
         // Only where somebody made it writable by that spelling.
         if let Some(other) = firmlink(&path).filter(|p| self.may_write(p)) {
             self.out.never.insert(of_kind(other, kind));
         }
-        if kind.is_none() {
-            for dir in upwards(&path).skip(1) {
-                if self.may_write(dir) && self.ctx.walk(dir).kind.is_none() {
-                    self.out.unmade.insert(dir.to_path_buf());
-                }
-            }
-        }
+        let unmade: Vec<PathBuf> = upwards(&path)
+            .skip(1)
+            .filter(|dir| kind.is_none() && self.may_write(dir))
+            .filter(|dir| self.ctx.walk(dir).kind.is_none())
+            .map(Path::to_path_buf)
+            .collect();
+        self.out.unmade.extend(unmade.iter().cloned());
         self.out.never.insert(of_kind(path, kind));
+        unmade
     }
 
     /// What the points say; the last one that covers the path.

@@ -50,6 +50,28 @@ impl PathPattern {
         })
     }
 
+    /// A byte that an entry of the directory at `dir` begins with (true) or ends with, if the pattern names the entry; `None` where there is
+    /// no such byte.
+    #[must_use]
+    pub fn edge_components(&self, dir: &[&[u8]]) -> Option<(u8, bool)> {
+        let mut parts = self.parts.as_slice();
+        while let [rest @ .., Part::AnyDepth] = parts {
+            parts = rest;
+        }
+        // Below what `dir/**` names everything is named.
+        if parts.len() < self.parts.len() && self.names_components(dir) {
+            return None;
+        }
+        match parts.last()? {
+            Part::AnyDepth => None,
+            Part::Name(tokens) => match (tokens.first()?, tokens.last()?) {
+                (Token::Byte(byte), _) => Some((*byte, true)),
+                (_, Token::Byte(byte)) => Some((*byte, false)),
+                _ => None,
+            },
+        }
+    }
+
     /// These parts of the pattern name the path: all of it, or a tail.
     fn part_of(&self, parts: &[Part], path: &[&[u8]]) -> bool {
         // Mostly it is the last name that does not fit, whatever stands before it.

@@ -280,6 +280,32 @@ proptest! {
         let want = !split.is_empty() && pattern.matches(Path::new(&path));
         prop_assert_eq!(pattern.names_components(&split), want);
         prop_assert_eq!(pattern.refolded(fold).names_components(&split), want);
+        // Who does not look like the edge is not named.
+        if let Some((name, dir)) = split.split_last()
+            && let Some((byte, first)) = pattern.edge_components(dir)
+            && want
+        {
+            let edge = if first { name.first() } else { name.last() };
+            prop_assert_eq!(edge, Some(&byte));
+        }
+    }
+}
+
+#[test]
+fn patterns_tell_how_names_begin_or_end() {
+    let dir: &[&[u8]] = &[b"base", b"x"];
+    for (text, edge) in [
+        (".env", Some((b'.', true))),
+        ("*.pem", Some((b'm', false))),
+        ("a*b", Some((b'a', true))),
+        ("**/conf/*.key", Some((b'y', false))),
+        ("y/**", Some((b'y', true))),
+        ("x/**", None),
+        ("*a*", None),
+        ("[ab]", None),
+    ] {
+        let pattern = pattern(text, ListKind::DenyWrite);
+        assert_eq!(pattern.edge_components(dir), edge, "{text}");
     }
 }
 

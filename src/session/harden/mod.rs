@@ -18,9 +18,7 @@ mod inputs;
 mod read_floor;
 mod rule;
 mod table;
-#[cfg(target_os = "linux")]
-#[cfg(test)]
-mod tests;
+crate::sys::linux_tests! { mod tests; }
 
 use std::io;
 

@@ -180,6 +180,8 @@ impl Command {
                 // A directory of PATH that cannot be searched does not hold the command, as shells see it; execvp(3)
                 // would answer "permission denied" for every unknown name.
                 denied |= stat(path.as_c_str()) != Err(Errno::EACCES);
+            } else if errno == Errno::EPERM && stat(path.as_c_str()) == Err(Errno::EPERM) {
+                // A directory that a Seatbelt profile hides.
             } else if !NOT_HERE.contains(&errno) {
                 return errno;
             }
@@ -201,6 +203,35 @@ impl Command {
         argv.extend(self.argv.iter().skip(1).cloned());
         exec(SHELL, &argv, &self.env)
     }
+}
+
+/// Becomes a command, with the caller's signals as they are; comes back only with the reason it could not.
+pub(in crate::session) fn execute(argv: &[OsString], env: &[(OsString, OsString)]) -> Errno {
+    let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| Errno::EINVAL);
+    let program = argv.first().map_or(OsStr::new(""), OsString::as_os_str);
+    let path = env.iter().rev().find(|(k, _)| k == "PATH");
+    let make = || {
+        Ok(Command {
+            candidates: candidates(program, path.map(|(_, v)| v.as_os_str()))
+                .iter()
+                .map(|c| text(c.as_bytes()))
+                .collect::<Result<_, _>>()?,
+            argv: argv
+                .iter()
+                .map(|a| text(a.as_bytes()))
+                .collect::<Result<_, _>>()?,
+            env: env
+                .iter()
+                .map(|(k, v)| text(&[k.as_bytes(), b"=", v.as_bytes()].concat()))
+                .collect::<Result<_, _>>()?,
+            listen_pid: false,
+            own_group: false,
+            limits: Vec::new(),
+            ignored: SignalSet::default(),
+            mask: SignalSet::default(),
+        })
+    };
+    make().map_or_else(|errno| errno, |command| command.execute())
 }
 
 /// Where a program of this name may be: itself if it has a slash, else in each directory of PATH (empty: here).

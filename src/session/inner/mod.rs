@@ -16,6 +16,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 
+pub(super) use self::command::execute;
 use self::confinement::Confinement;
 use super::confine;
 use super::handover::{self, Facts};

@@ -1,24 +1,11 @@
-//! Which processors a thread may run on: nobody can say here.
+//! On which processor a thread is: nobody can say here.
 
-/// Where a thread may run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mask(());
+use nix::errno::Errno;
 
-impl Mask {
-    /// Unknown.
-    #[must_use]
-    pub fn own() -> Option<Self> {
-        None
-    }
-
-    /// Unknown.
-    #[must_use]
-    pub fn has(&self, _processor: usize) -> bool {
-        false
-    }
-
-    /// Not to be done.
-    pub fn go(&self, _there: usize) {}
+/// Unknown, and of no use.
+#[must_use]
+pub fn several() -> bool {
+    false
 }
 
 /// Unknown.
@@ -27,8 +14,18 @@ pub fn here() -> Option<usize> {
     None
 }
 
-/// No number is known.
+/// Unknown.
 #[must_use]
-pub const fn limit() -> usize {
-    0
+pub fn of(_tid: i32) -> Option<usize> {
+    None
+}
+
+/// Not to be done.
+pub fn stay_on(_processor: usize) -> Result<(), Errno> {
+    Err(Errno::ENOSYS)
+}
+
+/// Not to be done.
+pub fn last_of_all() -> Result<(), Errno> {
+    Err(Errno::ENOSYS)
 }

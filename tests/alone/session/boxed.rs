@@ -14,7 +14,7 @@ use ccbox::broker::plan::{BrokerPlan, NamedRule, Tree, components};
 use ccbox::broker::supervise::{Denial, Sink};
 use ccbox::exit::Failure;
 use ccbox::policy::{Layer, Origin};
-use ccbox::session::{self, BrokerSetup, Outcome, SessionConfig};
+use ccbox::session::{self, BrokerSetup, Outcome, SessionConfig, SessionError};
 
 /// Says each refusal on standard error.
 struct Say {
@@ -109,6 +109,8 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let mut early = None;
     let mut premounts = Vec::new();
     let mut guest = Vec::new();
+    let mut seatbelt = None;
+    let mut with_log = false;
     let mut args = args.into_iter();
     let command: Vec<OsString> = loop {
         let arg = args.next().expect("--");
@@ -162,6 +164,13 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
                     at: store.join("merged"),
                 }));
             }
+            "--seatbelt" => seatbelt = Some(String::new()),
+            profile if profile.starts_with("--seatbelt-profile=") => {
+                seatbelt = Some(profile.to_owned());
+            }
+            // Three times as long, which no one argument could be.
+            "--longer" => seatbelt = seatbelt.map(|text| text.repeat(3)),
+            "--log" => with_log = true,
             "--serve" => serve = true,
             "--broker" => broker = Some(Say { panics: false }),
             "--failing-broker" => broker = Some(Say { panics: true }),
@@ -171,6 +180,9 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             other => panic!("{other}"),
         }
     };
+    if let Some(profile) = seatbelt {
+        return crate::seatbelt::main(&profile, with_log, serve, cwd, keep_fds, command);
+    }
     let ws = cwd.clone();
     let root = cwd.clone();
     let text = |s: &str| EngineArg::Text(s.into());
@@ -299,7 +311,12 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             }
         }),
     };
-    match session::run(invocation, config) {
+    end(session::run(invocation, config))
+}
+
+/// Ends as ccbox does.
+pub(crate) fn end(result: Result<Outcome, SessionError>) -> ExitCode {
+    match result {
         Ok(Outcome::Exited(code)) => ExitCode::from(code),
         Ok(Outcome::Signalled(n) | Outcome::Limited { signal: n, .. }) => {
             ExitCode::from(session::die_as(n))

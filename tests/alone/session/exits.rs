@@ -4,7 +4,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Stdio;
 
 use crate::Case;
-use crate::support::{BOXES, Dir, WAYS, boxed, script, stderr, stdout};
+use crate::support::{BOXES, Dir, EVERY, boxed, script, stderr, stdout};
 
 pub(crate) const CASES: &[Case] = &[
     ("exit codes are the command's", codes),
@@ -22,7 +22,7 @@ pub(crate) const CASES: &[Case] = &[
 
 fn codes() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         for code in [0, 1, 42, 125, 126, 127, 137, 255] {
             let status = script(&dir.0, way, &format!("exit {code}"))
                 .status()
@@ -34,7 +34,7 @@ fn codes() {
 
 fn deaths() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         for n in [1, 2, 3, 6, 9, 11, 13, 14, 15] {
             let mut run = boxed(&dir.0, way, &["sh", "-c", &format!("kill -{n} $$")]);
             let status = run.stderr(Stdio::null()).status().unwrap();
@@ -46,7 +46,7 @@ fn deaths() {
 
 fn real_time_death() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let status = script(&dir.0, way, "kill -40 $$").status().unwrap();
         assert_eq!(status.signal(), Some(40), "{way:?}");
     }
@@ -54,7 +54,7 @@ fn real_time_death() {
 
 fn not_started() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         for (command, code) in [
             ("/nonexistent", 127),
             ("no-such-command-xyz", 127),
@@ -78,7 +78,7 @@ fn not_started() {
 fn own_failures() {
     let dir = Dir::new();
     // The broker's tree is that directory, and missed first.
-    for way in WAYS.into_iter().filter(|way| !way.contains(&"--broker")) {
+    for way in EVERY.into_iter().filter(|way| !way.contains(&"--broker")) {
         let out = boxed(
             &dir.0,
             &[way, &["--cwd", "/no/such/dir"]].concat(),
@@ -157,7 +157,7 @@ fn bytes() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let odd: [&[u8]; 7] = [b"a b", b"", b"$HOME", b"*", b"new\nline", b"--", b"\xff\""];
         let mut run = boxed(&dir.0, way, &["printf", "[%s]"]);
         run.args(odd.iter().map(|b| OsStr::from_bytes(b)));
@@ -184,7 +184,7 @@ fn plain_script() {
     let path = dir.0.join("plain");
     std::fs::write(&path, "echo plain $1").unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-    for way in WAYS {
+    for way in EVERY {
         let out = boxed(&dir.0, way, &["./plain", "x"]).output().unwrap();
         assert_eq!(stdout(&out), "plain x\n", "{way:?} {}", stderr(&out));
     }
@@ -192,7 +192,7 @@ fn plain_script() {
 
 fn streams() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let mut run = script(&dir.0, way, "cat; echo e >&2");
         let mut child = run
             .stdin(Stdio::piped())
@@ -230,7 +230,7 @@ fn streams() {
 fn closed_stdin() {
     let dir = Dir::new();
     let me = crate::support::exe();
-    for way in WAYS {
+    for way in EVERY {
         let line = format!(
             "exec {} box {} -- sh -c 'exec 0<&-; echo noin' <&-",
             me.display(),
@@ -258,7 +258,7 @@ fn generated() {
 
 fn silent() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let mut run = boxed(&dir.0, way, &["true"]);
         run.arg0("ccbox");
         let out = run.output().unwrap();

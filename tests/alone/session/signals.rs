@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::Case;
 use crate::support::{
-    Dir, WAYS, boxed, eventually, kill, kill_group, nothing_left, script, shell_code, spawn_group,
+    Dir, EVERY, boxed, eventually, kill, kill_group, nothing_left, script, shell_code, spawn_group,
     stdout, survivors,
 };
 
@@ -38,7 +38,7 @@ fn started(dir: &Dir, way: &[&str], text: &str) -> Child {
 
 fn terminate() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let mut run = started(
             &dir,
             way,
@@ -58,7 +58,7 @@ fn terminate() {
 fn grace() {
     let dir = Dir::new();
     // All at once: each waits for ten seconds.
-    let runs: Vec<_> = WAYS
+    let runs: Vec<_> = EVERY
         .iter()
         .map(|way| started(&dir, way, "trap '' TERM; > ready; sleep 4002; sleep 4002"))
         .collect();
@@ -122,7 +122,7 @@ fn lines(dir: &Dir) -> usize {
 
 fn alone() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         counted(&dir, way, |pid| {
             kill(pid, SIGNAL.with(std::cell::Cell::get));
         });
@@ -131,7 +131,7 @@ fn alone() {
 
 fn group() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         counted(&dir, way, |pid| {
             kill_group(pid, SIGNAL.with(std::cell::Cell::get));
         });
@@ -140,7 +140,7 @@ fn group() {
 
 fn interrupt() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         for to_group in [true, false] {
             for (text, code) in [
                 ("trap 'exit 7' INT; > ready; sleep 4003 & wait", 7),
@@ -170,7 +170,7 @@ fn state(pid: u32) -> char {
 
 fn stop() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         // The command stops itself, or its caller stops the group or ccbox alone.
         let mut run = started(&dir, way, "> ready; kill -STOP $$; exit 9");
         eventually("stopped", || state(run.id()) == 'T');
@@ -207,7 +207,7 @@ fn stop() {
 /// Stopped and continued in quick order: the whole group, or the command behind ccbox's back.
 fn brief_stops() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         for to_group in [true, false] {
             let text = "> ready; exec sleep 0.4";
             let mut run = started(&dir, way, text);
@@ -252,7 +252,7 @@ fn ignored_line(options: &[&str], prefix: &str) -> String {
 }
 
 fn nohup() {
-    for way in WAYS {
+    for way in EVERY {
         let bare = Command::new("bash")
             .args([
                 "-c",
@@ -283,7 +283,7 @@ fn nohup() {
 }
 
 fn mask() {
-    for way in WAYS {
+    for way in EVERY {
         let bare = Command::new("bash")
             .args(["-c", "exec grep -E '^(SigIgn|SigBlk):' /proc/self/status"])
             .output()
@@ -294,7 +294,7 @@ fn mask() {
 
 fn sigchld_ignored() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let line = format!(
             "trap '' CHLD; exec {} box {} -- bash -c 'exit 6'",
             crate::support::exe().display(),
@@ -312,7 +312,7 @@ fn sigchld_ignored() {
 
 fn early() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         for delay in 0..12 {
             let mut c = boxed(&dir.0, way, &["sleep", "4004"]);
             c.process_group(0).stderr(Stdio::null());

@@ -18,6 +18,18 @@ pub(crate) const WAYS: [&[&str]; 8] = [
     &["--none"],
     &["--broker"],
 ];
+/// And those whose sandbox another program makes.
+pub(crate) const EVERY: [&[&str]; 9] = [
+    &[],
+    &["--builtin"],
+    &["--builtin", "--early"],
+    &["--early"],
+    &["--inner"],
+    &["--host"],
+    &["--none"],
+    &["--broker"],
+    &["--seatbelt"],
+];
 /// Those with namespaces.
 pub(crate) const BOXES: [&[&str]; 7] = [
     &[],

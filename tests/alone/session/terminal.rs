@@ -10,7 +10,7 @@ use nix::fcntl::{FcntlArg, FdFlag};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::Case;
-use crate::support::{Dir, WAYS, eventually, exe, marked, survivors};
+use crate::support::{Dir, EVERY, eventually, exe, marked, survivors};
 
 pub(crate) const CASES: &[Case] = &[
     ("job control inside", job_control),
@@ -176,7 +176,7 @@ fn has_terminal(marker: &str) {
 
 fn job_control() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let mut tty = Tty::new(&dir.0, &line(way, SHELL));
         tty.expect("inside> ");
         tty.press(&marked("sleep 4301"));
@@ -201,7 +201,7 @@ fn job_control() {
 
 fn handed_back() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         for end in ["exit\r", "kill -9 $$\r", "\x04"] {
             let text = format!("{}; read -p 'after> ' x; echo got:$x", line(way, SHELL));
             let mut tty = Tty::new(&dir.0, &text);
@@ -224,7 +224,7 @@ fn outside(dir: &Path) -> Tty {
 
 fn suspended() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let mut tty = outside(&dir.0);
         tty.press(&format!("{}\r", line(way, "sleep 4302")));
         runs("sleep 4302");
@@ -247,7 +247,7 @@ fn suspended() {
 
 fn suspend_inside() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let mut tty = outside(&dir.0);
         tty.press(&format!("{}\r", line(way, SHELL)));
         tty.expect("\r\ninside> ");
@@ -271,7 +271,7 @@ fn suspend_inside() {
 
 fn interrupted_loop() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let text = format!(
             "for i in 1 2 3; do {}; done; echo survived",
             line(way, "sleep 4303")
@@ -291,7 +291,7 @@ fn interrupted_loop() {
 
 fn same_streams() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let check = r#"sh -c 'for f in 0 1 2; do if test -t $f; then r="$r$f tty "; else r="$r$f no "; fi; done; echo "$r$(stty size </dev/tty)" >&2'"#;
         let mut tty = Tty::new(
             &dir.0,
@@ -307,7 +307,7 @@ fn same_streams() {
 
 fn window_size() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let text = r#"bash -c 'trap w=1 WINCH; echo set; until [ -e stop ]; do [ "$w" ] && w= && stty size; sleep 0.02; done'"#;
         let mut tty = Tty::new(&dir.0, &line(way, text));
         tty.expect("set");
@@ -328,7 +328,7 @@ fn window_size() {
 
 fn background() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let mut tty = outside(&dir.0);
         tty.press("stty tostop\r");
         tty.expect("out$ ");
@@ -353,7 +353,7 @@ fn background() {
 
 fn no_terminal() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let out = Command::new("setsid")
             .args([
                 "--wait",
@@ -378,7 +378,7 @@ fn no_terminal() {
 
 fn hang_up() {
     let dir = Dir::new();
-    for way in WAYS {
+    for way in EVERY {
         let mut tty = Tty::new(
             &dir.0,
             &line(

@@ -97,7 +97,7 @@ fn ccboxs_own_files_stay_closed_in_a_moved_home() {
     for c in cases() {
         c.raw_spec("network_enabled = false\n[[bind_mounts]]\nhost_path = \"@T@/h\"\nguest_path = \"/tmp/h\"\n");
         let script = "mkdir h; for d in .config .local/state; do
-              HOME=$T/h ccbox run --spec $T/spec.toml --chdir /tmp/h -- sh -c \"touch made; mkdir -p $d/ccbox/sub; touch $d/ccbox/f && echo evil\"; rm h/made && echo ran; done; find h -type f -not -path '*/ccbox/runs/*'";
+              HOME=$T/h ccbox run --spec $T/spec.toml --chdir /tmp/h -- sh -c \"touch made; mkdir -p $d/ccbox/sub; touch $d/ccbox/f && echo evil\"; rm h/made && echo ran; done; find h -type f -not -path '*/ccbox/runs/*' -not -path '*/ccbox/denials/*'";
         c.steps(script).prints("ran\nran\n");
     }
 }

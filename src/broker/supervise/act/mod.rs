@@ -19,6 +19,7 @@ mod rename;
 mod sockets;
 mod state;
 mod touched;
+mod undo;
 
 use std::os::fd::OwnedFd;
 
@@ -26,6 +27,7 @@ use nix::errno::Errno;
 
 use attribute::Of;
 use metadata::Form;
+pub(super) use undo::Made;
 
 use super::caller::Caller;
 use super::denial::Denied;
@@ -51,6 +53,8 @@ pub(super) enum Outcome {
         file: OwnedFd,
         /// `O_CLOEXEC` was asked for.
         close_on_exec: bool,
+        /// To be taken back where it cannot get it.
+        made: Option<Made>,
     },
     /// It takes time; somebody else answers.
     Later(Waiting),

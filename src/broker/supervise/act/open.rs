@@ -73,6 +73,7 @@ impl Wish {
         Outcome::Give {
             file,
             close_on_exec: self.has(libc::O_CLOEXEC),
+            made: None,
         }
     }
 }
@@ -130,6 +131,15 @@ impl Turn<'_> {
             judged,
             modern: false,
         };
+        if wish.exclusive() && !judged {
+            // What this makes can be taken back.
+            match self.quick(&wish) {
+                Ok(None) => {}
+                Ok(Some(outcome)) => return Ok(outcome),
+                // Of two reasons the kernel names the full table.
+                Err(stop) => return self.may_be_given(&wish).map_err(Stop::from).and(Err(stop)),
+            }
+        }
         self.may_be_given(&wish)?;
         if !writes {
             self.read(&wish)
@@ -139,15 +149,6 @@ impl Turn<'_> {
             Ok(outcome)
         } else {
             self.named(&wish)
-        }
-    }
-
-    /// What makes or empties a file has to be refused before it does, where its caller can have no descriptor of it.
-    pub(super) fn may_be_given(&self, wish: &Wish) -> Result<(), Errno> {
-        if wish.flags & (libc::O_CREAT | libc::O_TRUNC) == 0 || self.caller.may_have_another()? {
-            Ok(())
-        } else {
-            Err(Errno::EMFILE)
         }
     }
 

@@ -18,7 +18,7 @@ use super::super::judge::Site;
 use super::super::memory::Fd;
 use super::super::{Broker, Stop, place};
 use super::open::{Wish, opened};
-use super::{Outcome, Turn};
+use super::{Made, Outcome, Turn};
 use crate::broker::action::{Action, Kind};
 use crate::broker::decide::{Target, Verdict, decide_each};
 use crate::broker::git_paths::Facts;
@@ -95,7 +95,14 @@ impl Turn<'_> {
             };
             match at::open(start.dir.as_fd(), start.rest, how) {
                 // What O_EXCL made is a plain file: it had no flag added.
-                Ok(file) if wish.exclusive() => Ok(Some(wish.give(file))),
+                Ok(file) if wish.exclusive() => Ok(Some(Outcome::Give {
+                    file,
+                    close_on_exec: wish.has(libc::O_CLOEXEC),
+                    made: Some(Made {
+                        dir: Fd::clone(&start.dir),
+                        path: start.rest.to_owned(),
+                    }),
+                })),
                 Ok(file) => opened(wish, file).map(Some),
                 // A link, a mount, a FIFO without a reader, a lease.
                 Err(Errno::ELOOP | Errno::EXDEV | Errno::ENXIO | Errno::EAGAIN) => Ok(None),

@@ -191,6 +191,44 @@ fn the_callers_limits_hold() {
     assert_eq!(short(&denials), []);
 }
 
+/// The last descriptor that fits is given, and what does not fit leaves no file, wherever it was to be made.
+#[test]
+fn what_cannot_be_given_is_not_made() {
+    let (_keep, dir) = scratch();
+    let ((), denials) = setup(&dir).run(|| {
+        fs::create_dir("d").unwrap();
+        fs::write("old", "x").unwrap();
+        let program = r#"
+            use Fcntl;
+            my ($path, @open) = $ARGV[0];
+            for my $n (1 .. 20) {
+                my $new = O_CREAT | O_EXCL | O_WRONLY;
+                if (sysopen(my $file, "$path$n", $new)) { push @open, $file } else { print $!+0, " "; last }
+            }
+            for my $name ("$path.new", "old", ".env", "d", "d/../x", "none/x") {
+                print sysopen(my $file, $name, O_CREAT | O_EXCL | O_WRONLY) ? "made" : $!+0, " ";
+            }
+            print scalar(@open), "
+";
+        "#;
+        for path in ["a", "d/a", &format!("{}/d/b", std::env::current_dir().unwrap().display())] {
+            let output = Command::new("sh")
+                .args(["-c", r#"ulimit -n 12; exec perl -e "$0" "$1""#, program, path])
+                .output()
+                .unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            let (errors, made) = text.trim().rsplit_once(' ').unwrap();
+            assert_eq!(errors, [libc::EMFILE.to_string().as_str(); 7].join(" "), "{path}");
+            let made: usize = made.parse().unwrap();
+            let there = (1..=20).filter(|n| std::path::Path::new(&format!("{path}{n}")).exists());
+            assert_eq!((there.count(), made), (made, 9), "{path}");
+            assert!(!std::path::Path::new(&format!("{path}.new")).exists());
+        }
+        assert!(!std::path::Path::new("x").exists());
+    });
+    assert_eq!(short(&denials), []);
+}
+
 #[test]
 fn every_thread_has_its_own_umask_and_directory() {
     let (_keep, dir) = scratch();

@@ -158,7 +158,14 @@ impl Setup {
         self.staff = Staff {
             workers,
             leader: false,
+            near: false,
         };
+        self
+    }
+
+    /// The near worker, whenever it gets its turn.
+    pub(super) fn near(mut self) -> Self {
+        self.staff.near = true;
         self
     }
 

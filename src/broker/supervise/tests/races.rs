@@ -434,15 +434,18 @@ const WRITES: Races = Races {
 
 /// Every race against this many workers.
 pub(super) fn lost_with(races: &'static Races, workers: usize) {
+    lost_to(races, |setup| setup.crowd(workers));
+}
+
+pub(super) fn lost_to(races: &'static Races, workers: impl Fn(Setup) -> Setup) {
     let rounds = u32::try_from(rounds()).unwrap();
     let limit = PATIENCE * rounds.div_ceil(100);
     let mut wrong = Vec::new();
     for kind in races.kinds {
         let (_keep, top) = (races.prepare)(kind);
         let inside = top.clone();
-        let (end, _) = (races.setup)(&top)
-            .crowd(workers)
-            .run(move || run(kind, &inside, rounds, limit));
+        let setup = workers((races.setup)(&top));
+        let (end, _) = setup.run(move || run(kind, &inside, rounds, limit));
         if end != End::Lost {
             wrong.push(format!("{}: {end:?}", kind.name));
         }
@@ -463,6 +466,11 @@ fn no_race_is_won_against_two_workers() {
 #[test]
 fn no_race_is_won_against_four_workers() {
     lost_with(&WRITES, 4);
+}
+
+#[test]
+fn no_race_is_won_against_the_near_worker() {
+    lost_to(&WRITES, Setup::near);
 }
 
 /// The same without the broker: the races are races.
