@@ -14,7 +14,7 @@ use super::launch::Launch;
 use super::machine::Machine;
 use super::usage::UsageError;
 use super::{
-    Ending, Fault, access, allow, ending, enforced, late, limits, nested, render, seatbelt,
+    Ending, Fault, access, allow, ending, enforced, late, limits, nested, render, seatbelt, shell,
 };
 use crate::exit;
 use crate::host::{HostFacts, RealFs};
@@ -97,7 +97,7 @@ fn wrap(
         access,
         limits: &held,
         capture: take_over(args, report)?,
-        own_group: args.interactive,
+        own_group: args.interactive || shell::is_interactive(&args.command),
         learned: None,
         early: Cell::new(early),
         machine,

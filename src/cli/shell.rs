@@ -4,7 +4,8 @@
 //! Shell mode has no options of its own: everything it is called with is /bin/sh's. What holds is said by the discovered files and by
 //! `CCBOX_SPEC`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -71,6 +72,7 @@ pub(super) fn sh(
     let mut command = vec![OsString::from(SH)];
     command.extend_from_slice(arguments);
     let args = RunArgs {
+        interactive: is_interactive(&command),
         command,
         ..RunArgs::default()
     };
@@ -106,6 +108,26 @@ pub(super) fn shell(
         ..RunArgs::default()
     };
     run::run(&args, specs, report, machine)
+}
+
+/// Shells that a person types into. A shell in a process namespace cannot name the group it was started in, so it gets its own
+/// ([`crate::backend::InnerPlan::own_group`]).
+const SHELLS: [&str; 9] = [
+    "sh", "bash", "dash", "ash", "zsh", "fish", "ksh", "mksh", "yash",
+];
+
+/// A shell without a script, on a terminal that nothing else of a pipeline uses.
+pub(super) fn is_interactive(command: &[OsString]) -> bool {
+    let Some((program, arguments)) = command.split_first() else {
+        return false;
+    };
+    let name = Path::new(program).file_name().and_then(OsStr::to_str);
+    let options = || arguments.iter().map(|a| a.as_bytes());
+    name.is_some_and(|name| SHELLS.contains(&name))
+        && options().all(|a| a.starts_with(b"-"))
+        && !options().any(|a| !a.starts_with(b"--") && a.contains(&b'c'))
+        && std::io::stdin().is_terminal()
+        && std::io::stdout().is_terminal()
 }
 
 /// As the user database says.

@@ -26,6 +26,8 @@ impl Group {
     pub(super) fn enter(plan: &GroupPlan) -> io::Result<Self> {
         sweep(&plan.parent);
         let dir = plan.parent.join(format!("{PREFIX}{}", std::process::id()));
+        // Of an earlier process with this number.
+        let _ = fs::remove_dir(&dir);
         fs::create_dir(&dir)?;
         let group = Self {
             dir,

@@ -337,7 +337,8 @@ impl Watch<'_> {
                 enforced.broker = self.supervision.broker();
                 on_ready(&enforced);
                 self.started = true;
-                self.wall = self.limits.wall.map(|wall| Instant::now() + wall);
+                // What is beyond the clock never comes.
+                self.wall = self.limits.wall.and_then(|w| Instant::now().checked_add(w));
                 match enforced.broker {
                     Some(_) => self.supervision.permit(),
                     None => self.order(Order::Go),

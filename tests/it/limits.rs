@@ -142,6 +142,10 @@ fn the_time_of_a_run_is_limited() {
     }
     assert!(b.ws().join("bye").exists());
     sh(&b, &[], "echo fast").expect(0, "fast\n", "");
+    let ages = limited(
+        "wall_seconds = 9223372036854775807\ncpu_seconds = 9223372036854775807\nmemory = 9223372036854775807\nfiles = 9223372036854775807",
+    );
+    sh(&ages, &[], "echo fast").expect(0, "fast\n", "");
     let line = sh(&b, &["-v"], "true").stderr;
     assert!(line.contains(" limits=wall_seconds:1(run)"), "{line}");
     // Without a sandbox, too: it is ccbox that holds it.
