@@ -13,7 +13,7 @@ use super::context;
 use super::usage::UsageError;
 use super::{Ending, Fault, answer};
 use crate::exit;
-use crate::host::{HostFacts, RealFs};
+use crate::host::{FsView, HostFacts, RealFs};
 use crate::plan::Plan;
 use crate::report::text::{escape, escape_os, labelled_process};
 use crate::spec::{self, SpecSource};
@@ -107,9 +107,13 @@ fn entry(offer: &Offer) -> Option<&Entry> {
 fn offer(denied: &Denied) -> Offer {
     match (&denied.hint, denied.class) {
         (None, _) | (_, Class::Never) => Offer::Remark("no entry of a spec opens it".to_owned()),
-        (Some(hint), class) => match Entry::of_hint(hint) {
-            Some(entry) => Offer::Line(entry, class),
-            None => Offer::Remark(hint.clone()),
+        (Some(hint), class) => match offer::entry_of(hint) {
+            Some((entry, false)) => Offer::Line(entry, class),
+            // It may have been made meanwhile.
+            Some((entry, true)) if entry.path().is_some_and(|p| RealFs.kind(&p).is_some()) => {
+                Offer::Line(entry, class)
+            }
+            Some(_) | None => Offer::Remark(hint.clone()),
         },
     }
 }

@@ -286,6 +286,37 @@ fn the_file_that_is_written() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// What has to be made first is a line once it is there.
+#[test]
+fn what_was_made_since_can_be_allowed() {
+    if !require_sandbox() {
+        return;
+    }
+    let b = denied_run();
+    let call = |args: &[&str]| b.call(args);
+    let shown = format!(
+        "[filesystem]\nallow_read = [\"{}/home\"]\n",
+        b.path().display()
+    );
+    runs(&b, &["-p", &shown], "mkdir ~/new; true");
+    let before = call(&["allow", "--last"]);
+    assert!(
+        before
+            .stdout
+            .contains("not a line to add: make it outside, then"),
+        "{}",
+        before.stdout
+    );
+    std::fs::create_dir(b.path().join("home/new")).unwrap();
+    let after = call(&["allow", "--last", "1"]);
+    assert!(
+        lines(&after.stdout).contains("home/new\""),
+        "{}{}",
+        after.stdout,
+        after.stderr
+    );
+}
+
 /// Names are the command's choice, and it would like to write more than one entry.
 #[test]
 fn hostile_names_stay_one_entry() {
