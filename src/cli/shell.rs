@@ -27,7 +27,9 @@ const PROFILE: &str = "terminal";
 /// gives a shell (`-c`, `-ec`, `-e -c`).
 pub(super) fn shell_arguments(argv: &[OsString]) -> Option<&[OsString]> {
     let (name, rest) = argv.split_first()?;
-    if Path::new(name).file_name() == Some(NAME.as_ref()) {
+    // A login shell's name starts with a dash (login(1)).
+    let base = Path::new(name).file_name().map(OsStr::as_bytes);
+    if base.is_some_and(|b| b.strip_prefix(b"-").unwrap_or(b) == NAME.as_bytes()) {
         return Some(rest);
     }
     if let Some((first, arguments)) = rest.split_first()
@@ -158,6 +160,7 @@ mod tests {
         let table: &[(&[&str], Option<&[&str]>)] = &[
             (&["ccbox-sh"], Some(&[])),
             (&["/usr/bin/ccbox-sh", "-h"], Some(&["-h"])),
+            (&["-ccbox-sh", "-c", "x"], Some(&["-c", "x"])),
             (&["ccbox-sh", "script", "a"], Some(&["script", "a"])),
             (&["ccbox", "sh", "-c", "x"], Some(&["-c", "x"])),
             (&["ccbox", "sh", "--", "x"], Some(&["--", "x"])),

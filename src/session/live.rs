@@ -451,6 +451,10 @@ impl Watch<'_> {
     /// SIGCONT of a later word takes the pending stop with it.
     fn stop_too(&mut self, signal: i32, nth: u32) {
         self.stops = nth;
+        // Nobody at a terminal stopped it, and a command that stops itself does not stop the clock.
+        if self.wall.is_some() && !self.terminal.as_ref().is_some_and(Terminal::is_ours) {
+            return;
+        }
         let since = Instant::now();
         // SIGSTOP cannot be pending, and job control treats both the same.
         let signal = if signal == libc::SIGSTOP {

@@ -118,6 +118,8 @@ fn the_time_of_a_run_is_limited() {
             15,
         ),
         ("trap '' TERM; sleep 1000; sleep 1000", 137, 9),
+        // Who stops itself does not stop the clock.
+        ("kill -STOP $$; echo no", 137, 9),
     ] {
         let since = Instant::now();
         let (got, last, said) = reason(&b, command);

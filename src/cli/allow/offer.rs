@@ -91,6 +91,20 @@ pub(super) fn entry_of(hint: &str) -> Option<(Entry, bool)> {
     }
 }
 
+/// The same by what the place is alone, whatever a record says of it.
+pub(super) fn class_by_place(home: &Path, entry: &Entry) -> Class {
+    let Some(path) = entry.path() else {
+        return Class::Plain;
+    };
+    if is_secret(home, &path) {
+        return Class::Secret;
+    }
+    if entry.key == "allow_write" && (is_system(&path) || home.starts_with(&path)) {
+        return Class::System;
+    }
+    Class::Plain
+}
+
 /// How freely the change that a hint names may be offered, after a run under this plan.
 pub(in crate::cli) fn class(plan: &Plan, home: &Path, hint: &str) -> Class {
     let Some((entry, _)) = entry_of(hint) else {
@@ -105,13 +119,10 @@ pub(in crate::cli) fn class(plan: &Plan, home: &Path, hint: &str) -> Class {
     if writes && rules.iter().any(never) {
         return Class::Never;
     }
-    if is_secret(home, &path) || hiding(rules, &path).is_some() {
+    if hiding(rules, &path).is_some() {
         return Class::Secret;
     }
-    if entry.key == "allow_write" && (is_system(&path) || home.starts_with(&path)) {
-        return Class::System;
-    }
-    Class::Plain
+    class_by_place(home, &entry)
 }
 
 #[cfg(test)]

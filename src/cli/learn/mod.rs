@@ -88,7 +88,9 @@ pub(super) fn learn(
         )
         .into());
     }
-    if host.home_real.starts_with(&host.cwd_real) || plan::is_system(&host.cwd_real) {
+    let (home, cwd) = (&host.home_real, &host.cwd_real);
+    let secret = plan::is_secret(home, cwd) || plan::holds_secret(home, cwd);
+    if home.starts_with(cwd) || secret || plan::is_system(cwd) {
         return Err(UsageError::new(
             format!(
                 "`{}` is no place to learn in: the spec would open it as a whole",

@@ -182,7 +182,8 @@ fn hard_denies_hold_and_nothing_wide_is_proposed() {
 #[test]
 fn places_where_nothing_is_learned() {
     let b = Box::new();
-    for dir in ["home", "."] {
+    std::fs::create_dir_all(b.path().join("home/.config/gh")).unwrap();
+    for dir in ["home", ".", "home/.config", "home/.config/gh"] {
         let out = b
             .ccbox(&["learn", "--", "touch", "ran"])
             .current_dir(b.path().join(dir))
