@@ -1,5 +1,7 @@
 //! What the creation broker costs: work on 20,000 small files inside ccbox against the same inside a bare `bwrap`.
 //!
+//! A third column is the same in `bwrap` when the same calls trap and are let through, which is the least that a broker can cost.
+//!
 //! The files lie on tmpfs, where the work itself is cheapest and the broker's share is largest; `DIR` names another file
 //! system, whose figures are printed and not judged. The time is taken inside, around the work alone. Pairs take turns.
 //!
@@ -17,6 +19,8 @@
 
 #[allow(dead_code, reason = "the verdict here is a table")]
 mod common;
+#[path = "common/trap.rs"]
+mod trap;
 #[path = "common/work.rs"]
 mod work;
 
@@ -183,6 +187,12 @@ impl Place {
         command
     }
 
+    /// Bare `bwrap` once more, for a `trapped` bench inside.
+    fn trapped(&self, work: &str) -> f64 {
+        prepare(work, &self.ws);
+        work::time_with(self.bare(), &["--trapped"], work, &self.ws)
+    }
+
     fn time(&self, mut command: Command, work: &str) -> f64 {
         prepare(work, &self.ws);
         if let ("build", Some(home)) = (work, std::env::var_os("HOME")) {
@@ -193,8 +203,28 @@ impl Place {
     }
 }
 
+/// The ratio of the minima and the median one, where traps alone were timed.
+fn least(traps: &[f64], bare: &[f64]) -> String {
+    if traps.is_empty() {
+        return String::new();
+    }
+    let ratios: Vec<f64> = traps.iter().zip(bare).map(|(a, b)| a / b).collect();
+    let (traps, bare) = (common::Spread::of(traps), common::Spread::of(bare));
+    format!(
+        "{:6.2}    {:6.2}",
+        traps.min / bare.min,
+        common::Spread::of(&ratios).p50
+    )
+}
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
+    if args.iter().any(|a| a == "--trapped") {
+        trap::trapped(move || {
+            work::inside(&args, inner);
+        });
+        return ExitCode::SUCCESS;
+    }
     if work::inside(&args, inner) {
         return ExitCode::SUCCESS;
     }
@@ -220,7 +250,7 @@ fn main() -> ExitCode {
         "{rounds} pairs, minima in ms, ratio of minima and median ratio of pairs, in {}",
         top.path().display()
     );
-    println!("work        bwrap     ccbox   ratio  of pairs  (limit)");
+    println!("work        bwrap     ccbox   ratio  of pairs  (limit)   traps  of pairs");
     let mut over = false;
     let build = Work {
         name: "build",
@@ -230,7 +260,7 @@ fn main() -> ExitCode {
     let wanted = |work: &&Work| args.iter().any(|a| a == work.name);
     let some = all.clone().any(|work| wanted(&work));
     for work in all.filter(|work| !some || wanted(work)) {
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let (mut ours, mut theirs, mut traps) = (Vec::new(), Vec::new(), Vec::new());
         for n in 0..rounds {
             if n % 2 == 0 {
                 ours.push(place.time(place.boxed(&binary), work.name));
@@ -239,13 +269,17 @@ fn main() -> ExitCode {
                 theirs.push(place.time(place.bare(), work.name));
                 ours.push(place.time(place.boxed(&binary), work.name));
             }
+            if !matches!(work.name, "build" | "read" | "open") {
+                traps.push(place.trapped(work.name));
+            }
         }
         let (a, b) = (common::Spread::of(&ours), common::Spread::of(&theirs));
         let ratio = a.min / b.min;
         let pairs: Vec<f64> = ours.iter().zip(&theirs).map(|(a, b)| a / b).collect();
         let pairs = common::Spread::of(&pairs).p50;
+        let least = least(&traps, &theirs);
         println!(
-            "{:9} {:8.1}  {:8.1}  {ratio:6.2}    {pairs:6.2}  ({:.2})",
+            "{:9} {:8.1}  {:8.1}  {ratio:6.2}    {pairs:6.2}  ({:.2})  {least}",
             work.name, b.min, a.min, work.limit
         );
         // On a machine that does other things meanwhile either figure alone may be somebody else's.

@@ -59,9 +59,15 @@ pub(crate) fn bare(command: &mut Command, ws: &Path) {
 }
 
 /// Milliseconds of the work inside. `command` is the start of a sandbox.
-pub(crate) fn time(mut command: Command, work: &str, ws: &Path) -> f64 {
+pub(crate) fn time(command: Command, work: &str, ws: &Path) -> f64 {
+    time_with(command, &[], work, ws)
+}
+
+/// As [`time`], with these arguments in front.
+pub(crate) fn time_with(mut command: Command, first: &[&str], work: &str, ws: &Path) -> f64 {
     let output = command
         .arg(ws.join("bench"))
+        .args(first)
         .args(["--inner", work])
         .arg(ws)
         .output()
