@@ -76,7 +76,7 @@ complete -c ccbox -n "__fish_ccbox_using_subcommand run" -l keep-fd -d 'Pass an 
 complete -c ccbox -n "__fish_ccbox_using_subcommand run" -l no-network -d 'No network: every connection is refused and reported'
 complete -c ccbox -n "__fish_ccbox_using_subcommand run" -l trace -d 'Also report what cannot be read because it is not shown inside, or made on the host beside hidden files; every open for reading is watched, which makes it slower'
 complete -c ccbox -n "__fish_ccbox_using_subcommand run" -l dry-run -d 'Print the backend\'s command line, shell-quoted, and run nothing; environment, filter and proxies are not part of it'
-complete -c ccbox -n "__fish_ccbox_using_subcommand run" -l capture -d 'Write the command\'s output as events (not supported yet)'
+complete -c ccbox -n "__fish_ccbox_using_subcommand run" -l capture -d 'Write the command\'s output as events instead: `stdout` and `stderr`, text or base64'
 complete -c ccbox -n "__fish_ccbox_using_subcommand run" -s q -l quiet -d 'No violation lines'
 complete -c ccbox -n "__fish_ccbox_using_subcommand run" -s v -l verbose -d 'Say what is enforced; twice: also the backend\'s argument vector'
 complete -c ccbox -n "__fish_ccbox_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'

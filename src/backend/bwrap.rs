@@ -208,6 +208,7 @@ pub(super) fn inner(plan: &Plan, net: NetSetup) -> InnerPlan {
         trap_reads: plan.broker.as_ref().is_some_and(|b| b.reads.is_some()),
         trap_sockets: plan.broker.as_ref().is_some_and(|b| b.sockets.is_some()),
         own_group: false,
+        limits: Vec::new(),
         floor: plan.broker.as_ref().map(|broker| Floor {
             covered: broker.trees.iter().map(|t| t.guest.clone()).collect(),
             exempt: broker.exempt.clone(),

@@ -146,6 +146,8 @@ pub struct InnerPlan {
     pub own_group: bool,
     /// No mounts and no namespaces stand behind domain and filter.
     pub alone: Option<Alone>,
+    /// Limits of the command.
+    pub limits: Vec<(Limit, u64)>,
 }
 
 /// What domain and filter hold where nothing else does.
@@ -168,6 +170,30 @@ pub struct AllowList {
     pub apart: Vec<PathBuf>,
     /// Directories outside of it cannot be listed either.
     pub lists: bool,
+}
+
+/// A limit of a process (setrlimit(2)), inherited by what it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Limit {
+    /// Private writable memory (RLIMIT_DATA).
+    Data,
+    /// Processes and threads of the user in its user namespace (RLIMIT_NPROC).
+    Processes,
+    /// Seconds of processor time (RLIMIT_CPU).
+    Cpu,
+    /// Open descriptors (RLIMIT_NOFILE).
+    Files,
+}
+
+/// A control group for the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupPlan {
+    /// Where it is made.
+    pub parent: PathBuf,
+    /// The group of the caller, where ccbox goes back to.
+    pub own: PathBuf,
+    /// Files of the group and what is written to them.
+    pub files: Vec<(&'static str, String)>,
 }
 
 /// The Landlock floor below the broker: what the command may do by itself, as guest paths (linux-engine.md §1).

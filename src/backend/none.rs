@@ -42,6 +42,7 @@ pub fn direct(argv: Vec<OsString>, env: Vec<(OsString, OsString)>, cwd: PathBuf)
             trap_sockets: false,
             alone: None,
             own_group: false,
+            limits: Vec::new(),
         },
         premounts: Vec::new(),
     }

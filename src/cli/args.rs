@@ -191,7 +191,7 @@ pub struct RunArgs {
     /// Pass an inherited descriptor on to the command
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(3..), action = ArgAction::Append)]
     pub keep_fd: Vec<i32>,
-    /// Write the command's output as events (not supported yet)
+    /// Write the command's output as events instead: `stdout` and `stderr`, text or base64
     #[arg(long)]
     pub capture: bool,
     /// No violation lines

@@ -39,6 +39,14 @@ pub(super) fn of(
             });
             Ok(Ending::Signal(n))
         }
+        Outcome::Limited { limit, signal } => {
+            report.event(&Event::Killed {
+                state: State::Destroyed,
+                signal,
+                reason: limit.word(),
+            });
+            Ok(Ending::Signal(signal))
+        }
         Outcome::NotStarted { errno } => {
             let name = argv.first().cloned().unwrap_or_default();
             let mut error = NotStarted::new(name, errno, host);

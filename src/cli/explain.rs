@@ -10,7 +10,7 @@ use super::context::{Prepared, prepare_shown};
 use super::engine::{self, Chosen, Offer};
 use super::machine::Machine;
 use super::usage::UsageError;
-use super::{Ending, Fault, answer, render, rooms};
+use super::{Ending, Fault, answer, limits, render, rooms};
 use crate::backend::NetSetup;
 use crate::host::RealFs;
 use crate::host::bwrap::PLACES;
@@ -48,6 +48,8 @@ struct Backend {
     command_line: String,
     /// Names of variables beside those of the plan.
     added: Vec<OsString>,
+    /// How limits are held, and why one is not.
+    limits: (Vec<String>, Option<String>),
 }
 
 /// Semantics 13.
@@ -79,6 +81,12 @@ impl Backend {
             NetSetup::Host if chosen == Chosen::Seatbelt => rooms::proxy_env(ready).set,
             NetSetup::Host => Vec::new(),
         };
+        let wanted = &ready.loaded.policy.limits;
+        let facts = limits::Facts::look(ready.host.uid, wanted);
+        let limits = match limits::hold(wanted, &chosen, &facts) {
+            Ok(held) => (held.words, None),
+            Err(e) => (Vec::new(), Some(format!("refused: {e}"))),
+        };
         let own = ["CCBOX", "CCBOX_BACKEND", "CCBOX_SESSION_ID", "PWD"].map(OsString::from);
         Ok(Self {
             added: proxies
@@ -86,6 +94,7 @@ impl Backend {
                 .map(|(name, _)| name)
                 .chain(own)
                 .collect(),
+            limits,
             name: chosen.backend(),
             says,
             command_line: render::command_line(ready, &chosen)?,
@@ -133,6 +142,13 @@ fn words(ready: &Prepared, backend: &Backend) -> String {
     }
     if backend.added.iter().any(|n| n == "GIT_SSH_COMMAND") {
         out.push_str(SSH_KEYS);
+    }
+    let (held, refused) = &backend.limits;
+    if !held.is_empty() || refused.is_some() {
+        out.push_str("\nlimits, and what holds them:\n");
+    }
+    for words in held.iter().chain(refused) {
+        let _ = writeln!(out, "  {}", escape(words));
     }
     let _ = writeln!(out, "\nbackend: {}", backend.name);
     if let Some(says) = &backend.says {
@@ -229,6 +245,7 @@ fn object(ready: &Prepared, backend: &Backend) -> Value {
         },
         "environment": environment,
         "environment_added": backend.added.iter().map(|n| n.to_string_lossy()).collect::<Vec<_>>(),
+        "limits": { "held": backend.limits.0, "refused": backend.limits.1 },
         "backend": {
             "name": backend.name,
             "says": backend.says,

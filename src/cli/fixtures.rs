@@ -70,6 +70,7 @@ pub(super) fn inner() -> InnerPlan {
         trap_sockets: false,
         alone: None,
         own_group: false,
+        limits: Vec::new(),
     }
 }
 

@@ -6,11 +6,13 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::capture::Capture;
 use super::catch;
 use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
 use super::learn::Learned;
+use super::limits::Held;
 use super::machine::Machine;
 use super::reads::Reads;
 use super::writes::Writes;
@@ -40,6 +42,10 @@ pub(super) struct Launch<'a> {
     pub(super) report: &'a Arc<Reporter>,
     /// Where each connection is written down.
     pub(super) access: Option<Arc<AccessLog>>,
+    /// How its limits are held.
+    pub(super) limits: &'a Held,
+    /// What the command writes goes out as events.
+    pub(super) capture: Option<Capture>,
     /// The command is an interactive shell.
     pub(super) own_group: bool,
     /// Takes what calls touch.
@@ -166,6 +172,8 @@ impl Launch<'_> {
                 Chosen::Builtin(_) | Chosen::Bwrap(_) => plan.state_dirs.clone(),
                 Chosen::Landlock(_) | Chosen::Seatbelt | Chosen::None(_) => Vec::new(),
             },
+            group: self.limits.group.clone(),
+            wall: self.limits.wall,
             broker: self.broker(chosen, book),
             on_listeners: Box::new(|doors| {
                 let sink: Arc<dyn Sink> = self.report.clone();
@@ -179,6 +187,7 @@ impl Launch<'_> {
                 stood.set(true);
                 self.announce_ready(chosen, e);
             }),
+            on_stop: Box::new(|stopped| tell_stop(self.report, stopped)),
         };
         session::run(invocation, config).map_err(|error| Broken {
             error,
@@ -209,6 +218,7 @@ impl Launch<'_> {
         let wants_version = self.report.verbosity() >= Verbosity::Verbose;
         let mut out = render::invocation(self.ready, chosen, net, wants_version);
         out.inner.own_group = self.own_group;
+        out.inner.limits.clone_from(&self.limits.own);
         let changes = match net {
             NetSetup::PreStage | NetSetup::Inner => rooms::proxy_env(self.ready),
             NetSetup::Host if plan.network.mode == NetworkMode::Off => Changes {
@@ -259,7 +269,8 @@ impl Launch<'_> {
     }
 
     pub(super) fn announce_ready(&self, chosen: &Chosen, e: &Enforced) {
-        let words = enforced::words(&self.ready.plan, chosen, e);
+        let mut words = enforced::words(&self.ready.plan, chosen, e);
+        words.extend(self.limits.enforced());
         if !matches!(chosen, Chosen::None(_)) {
             let line = format!("sandbox ON ({}, {})", chosen.backend(), e.engine);
             self.report.verbose(&line);
@@ -277,7 +288,24 @@ impl Launch<'_> {
                 details: words,
             },
         });
+        // Nobody has written yet.
+        if let Some(capture) = &self.capture {
+            capture.start(self.report);
+        }
     }
+}
+
+/// Tells that the run as a whole was stopped, or goes on.
+pub(super) fn tell_stop(report: &Reporter, stopped: bool) {
+    report.event(&if stopped {
+        Event::Stopped {
+            state: State::Suspended,
+        }
+    } else {
+        Event::Continued {
+            state: State::Active,
+        }
+    });
 }
 
 /// With which engine the weaker network set-up may work.

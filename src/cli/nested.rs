@@ -5,10 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 use super::args::{PolicyArgs, RunArgs};
 use super::ending::{self, NotStarted};
 use super::events::Events;
+use super::launch::tell_stop;
 use super::machine::Machine;
 use super::run::lossy;
 use super::seatbelt::Bare;
@@ -27,7 +29,7 @@ pub(super) fn run(
     specs: &[SpecSource],
     host: &HostFacts,
     events: &mut Events,
-    report: &Reporter,
+    report: &Arc<Reporter>,
     machine: &Machine,
 ) -> Result<Ending, Fault> {
     let env_spec = host.var("CCBOX_SPEC").is_some_and(|v| !v.is_empty());
@@ -78,7 +80,7 @@ fn beside(
     host: &HostFacts,
     (set, cwd): (Vec<(OsString, OsString)>, PathBuf),
     session_id: &str,
-    report: &Reporter,
+    report: &Arc<Reporter>,
     machine: &Machine,
 ) -> Result<Ending, Fault> {
     report.event(&Event::Starting {
@@ -87,6 +89,7 @@ fn beside(
         workspace_id: None,
         agent_id: None,
     });
+    let capture = super::run::take_over(args, report)?;
     let mut env = host.env.clone();
     env.retain(|(name, _)| set.iter().all(|(k, _)| k != name));
     env.extend(set);
@@ -102,6 +105,9 @@ fn beside(
                 details: vec!["nested".to_owned()],
             },
         });
+        if let Some(capture) = &capture {
+            capture.start(report);
+        }
     };
     if machine.is_mac() {
         let bare = Bare {
@@ -113,6 +119,7 @@ fn beside(
             keep_fds: &args.keep_fd,
         };
         let outcome = bare.run(on_ready);
+        super::run::give_back(capture)?;
         report.finish();
         return ending::of(outcome?, &args.command, host, report, None);
     }
@@ -123,13 +130,17 @@ fn beside(
         early: None,
         keep_fds: args.keep_fd.clone(),
         state_dirs: Vec::new(),
+        group: None,
+        wall: None,
         broker: None,
         on_listeners: Box::new(|_| Ok(Box::new(()))),
         witness: None,
         on_ready: Box::new(on_ready),
+        on_stop: Box::new(|stopped| tell_stop(report, stopped)),
     };
     let invocation = none::direct(args.command.clone(), env, cwd);
     let outcome = session::run(invocation, config);
+    super::run::give_back(capture)?;
     report.finish();
     ending::of(outcome?, &args.command, host, report, None)
 }

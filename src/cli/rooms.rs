@@ -3,16 +3,20 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use super::args::CheckKind;
 use super::check::Answer;
 use super::child_env::Changes;
 use super::context::Prepared;
+use super::reads::{self, entry};
+use super::writes::Writes;
 use super::{Ending, Fault};
 use crate::backend::bwrap::proxy_port;
 use crate::host::{FsView, HostFacts, RealFs};
 use crate::plan;
 use crate::proxy;
+use crate::report::{Reporter, Verbosity};
 use crate::session;
 use crate::spec::trust::TrustRequest;
 use crate::spec::{self, Grant};
@@ -85,9 +89,34 @@ pub(super) fn check_path(ready: &Prepared, kind: CheckKind, path: &Path) -> Answ
         };
     }
     Answer {
+        hint: (!found.allowed)
+            .then(|| would_allow(ready, kind, &real, &found.rule))
+            .flatten(),
         allowed: found.allowed,
         rule: found.rule,
-        hint: None,
+    }
+}
+
+/// The line that would allow what is denied, as a report of it would name it (semantics 32).
+fn would_allow(ready: &Prepared, kind: CheckKind, path: &Path, rule: &str) -> Option<String> {
+    let plan = &ready.plan;
+    match kind {
+        CheckKind::Write => {
+            let report = Arc::new(Reporter::stderr(Verbosity::Quiet));
+            Writes::new(plan, &ready.host.home_real, &report).would_allow(path, rule)
+        }
+        CheckKind::Exec if plan.exec.as_ref().is_some_and(|rule| rule.denies(path)) => {
+            Some(format!("exec_grant_roots = [{}]", entry(path)?))
+        }
+        CheckKind::Read | CheckKind::Exec => match plan::hiding(&plan.rules.rules, path) {
+            Some(rule) => reads::hint(&rule.origin, path),
+            // Nothing hides it, so nothing shows it: only what is there can be shown.
+            None => RealFs
+                .kind(path)
+                .and_then(|_| entry(path))
+                .map(|path| format!("[filesystem] allow_read = [{path}]")),
+        },
+        CheckKind::Host => None,
     }
 }
 

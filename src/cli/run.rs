@@ -6,14 +6,19 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::args::RunArgs;
+use super::capture::Capture;
 use super::context::{Extra, Prepared, prepare, require_command};
 use super::engine::{self, Chosen, Offer};
 use super::events::Events;
 use super::launch::Launch;
 use super::machine::Machine;
 use super::usage::UsageError;
-use super::{Ending, Fault, access, allow, ending, enforced, late, nested, render, seatbelt};
+use super::{
+    Ending, Fault, access, allow, ending, enforced, late, limits, nested, render, seatbelt, shell,
+};
+use crate::exit;
 use crate::host::{HostFacts, RealFs};
+use crate::plan::place;
 use crate::report::Reporter;
 use crate::report::event::{Event, State};
 use crate::session::{Early, Outcome};
@@ -41,10 +46,16 @@ fn wrap(
     report: &Arc<Reporter>,
     machine: &Machine,
 ) -> Result<Ending, Fault> {
-    refuse_later(args)?;
+    if args.capture && args.events.is_none() {
+        return Err(UsageError::new(
+            "`--capture` needs somewhere to write events to",
+            "--events FILE, or --events fd:N",
+        )
+        .into());
+    }
     require_command(&args.command)?;
     // Ends with this call unless the launch takes it. A dry run changes nothing, not even the list of processes.
-    let early = (!args.dry_run && !machine.is_mac())
+    let early = (!args.dry_run && !args.capture && !machine.is_mac())
         .then(Early::start)
         .flatten();
     let host = HostFacts::collect()?;
@@ -66,25 +77,34 @@ fn wrap(
     if args.trace && matches!(chosen, Chosen::None(_)) {
         return Err(trace_of_nothing().into());
     }
+    let limits = &ready.loaded.policy.limits;
+    let held = limits::hold(
+        limits,
+        &chosen,
+        &limits::Facts::look(ready.host.uid, limits),
+    )?;
     if args.dry_run {
         return super::answer(&render::command_line(&ready, &chosen)?);
     }
     events.settle(&ready.loaded.policy, report)?;
     let access = access::log(&ready, &chosen, events.session_id())?;
     announce(args, &ready, &chosen, report);
-    let launch = Launch {
+    let mut launch = Launch {
         ready: &ready,
         keep_fds: &args.keep_fd,
         session_id: events.session_id(),
         report,
         access,
-        own_group: args.interactive,
+        limits: &held,
+        capture: take_over(args, report)?,
+        own_group: args.interactive || shell::is_interactive(&args.command),
         learned: None,
         early: Cell::new(early),
         machine,
     };
     let begun = SystemTime::now();
     let outcome = launch.run(&chosen);
+    give_back(launch.capture.take())?;
     let plan = &ready.plan;
     if !matches!(outcome, Ok(Outcome::Exited(0)) | Err(_))
         && let Some(notice) = late::notice(plan, begun)
@@ -93,15 +113,41 @@ fn wrap(
     }
     report.finish();
     allow::record::keep(report, &ready.host, plan, events.session_id());
-    ending::of(outcome?, &plan.argv, &ready.host, report, Some(plan))
+    let outcome = outcome?;
+    if let Outcome::Limited { limit, .. } = outcome
+        && let Some((key, value)) = ready
+            .loaded
+            .policy
+            .limits
+            .iter()
+            .find(|(key, _)| *key == limit.word())
+    {
+        report.notice(&format!(
+            "ended by `limits.{key}` = {} ({})",
+            value.value,
+            place(&value.origin)
+        ));
+    }
+    ending::of(outcome, &plan.argv, &ready.host, report, Some(plan))
 }
 
-/// Options of the contract that later work brings (R14: refused, never ignored).
-fn refuse_later(args: &RunArgs) -> Result<(), UsageError> {
-    if args.capture {
-        return Err(UsageError::not_yet("`--capture`"));
-    }
-    Ok(())
+/// The streams of the command, where they are to be events.
+pub(super) fn take_over(args: &RunArgs, report: &Reporter) -> Result<Option<Capture>, UsageError> {
+    let begun = args.capture.then(|| Capture::begin(report)).transpose();
+    begun.map_err(|e| UsageError {
+        message: format!("cannot capture the command's output: {}", exit::reason(&e)),
+        hint: None,
+    })
+}
+
+/// The caller's streams back in their place.
+pub(super) fn give_back(capture: Option<Capture>) -> Result<(), UsageError> {
+    capture
+        .map_or(Ok(()), Capture::end)
+        .map_err(|e| UsageError {
+            message: format!("cannot put standard output back: {}", exit::reason(&e)),
+            hint: None,
+        })
 }
 
 /// R14: never ignored.
@@ -149,20 +195,4 @@ pub(super) fn lossy(argv: &[OsString]) -> Vec<String> {
     argv.iter()
         .map(|a| a.to_string_lossy().into_owned())
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_of_later_work_are_refused() {
-        let capture = RunArgs {
-            capture: true,
-            ..RunArgs::default()
-        };
-        let e = refuse_later(&capture).unwrap_err();
-        assert!(e.to_string().ends_with("is not supported yet"));
-        assert!(refuse_later(&RunArgs::default()).is_ok());
-    }
 }

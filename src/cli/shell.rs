@@ -4,7 +4,8 @@
 //! Shell mode has no options of its own: everything it is called with is /bin/sh's. What holds is said by the discovered files and by
 //! `CCBOX_SPEC`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +27,9 @@ const PROFILE: &str = "terminal";
 /// gives a shell (`-c`, `-ec`, `-e -c`).
 pub(super) fn shell_arguments(argv: &[OsString]) -> Option<&[OsString]> {
     let (name, rest) = argv.split_first()?;
-    if Path::new(name).file_name() == Some(NAME.as_ref()) {
+    // A login shell's name starts with a dash (login(1)).
+    let base = Path::new(name).file_name().map(OsStr::as_bytes);
+    if base.is_some_and(|b| b.strip_prefix(b"-").unwrap_or(b) == NAME.as_bytes()) {
         return Some(rest);
     }
     if let Some((first, arguments)) = rest.split_first()
@@ -71,6 +74,7 @@ pub(super) fn sh(
     let mut command = vec![OsString::from(SH)];
     command.extend_from_slice(arguments);
     let args = RunArgs {
+        interactive: is_interactive(&command),
         command,
         ..RunArgs::default()
     };
@@ -108,6 +112,26 @@ pub(super) fn shell(
     run::run(&args, specs, report, machine)
 }
 
+/// Shells that a person types into. A shell in a process namespace cannot name the group it was started in, so it gets its own
+/// ([`crate::backend::InnerPlan::own_group`]).
+const SHELLS: [&str; 9] = [
+    "sh", "bash", "dash", "ash", "zsh", "fish", "ksh", "mksh", "yash",
+];
+
+/// A shell without a script, on a terminal that nothing else of a pipeline uses.
+pub(super) fn is_interactive(command: &[OsString]) -> bool {
+    let Some((program, arguments)) = command.split_first() else {
+        return false;
+    };
+    let name = Path::new(program).file_name().and_then(OsStr::to_str);
+    let options = || arguments.iter().map(|a| a.as_bytes());
+    name.is_some_and(|name| SHELLS.contains(&name))
+        && options().all(|a| a.starts_with(b"-"))
+        && !options().any(|a| !a.starts_with(b"--") && a.contains(&b'c'))
+        && std::io::stdin().is_terminal()
+        && std::io::stdout().is_terminal()
+}
+
 /// As the user database says.
 fn login_shell() -> OsString {
     let user = nix::unistd::User::from_uid(nix::unistd::getuid());
@@ -136,6 +160,7 @@ mod tests {
         let table: &[(&[&str], Option<&[&str]>)] = &[
             (&["ccbox-sh"], Some(&[])),
             (&["/usr/bin/ccbox-sh", "-h"], Some(&["-h"])),
+            (&["-ccbox-sh", "-c", "x"], Some(&["-c", "x"])),
             (&["ccbox-sh", "script", "a"], Some(&["script", "a"])),
             (&["ccbox", "sh", "-c", "x"], Some(&["-c", "x"])),
             (&["ccbox", "sh", "--", "x"], Some(&["--", "x"])),

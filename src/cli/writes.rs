@@ -181,6 +181,23 @@ impl Writes {
         Some((answer.rule, hint))
     }
 
+    /// What would let a write to this path succeed that a rule in these words denies: what a report of it would say.
+    pub(super) fn would_allow(&self, path: &Path, rule: &str) -> Option<String> {
+        let rules = self.plan.broker.iter().flat_map(|b| b.rules.iter());
+        let named =
+            |named: &&NamedRule| format!("{} ({})", named.words, place(&named.origin)) == rule;
+        if let Some(named) = rules.into_iter().find(named) {
+            return rule_hint(named, path);
+        }
+        let change = plan::check::write_change(&self.plan, path)?;
+        let asked = if RealFs.kind(path).is_some() {
+            "write"
+        } else {
+            "create"
+        };
+        self.change_hint(&change, asked)
+    }
+
     /// What would make a read-only place writable.
     fn change_hint(&self, change: &plan::check::Change, asked: &str) -> Option<String> {
         match change {

@@ -5,6 +5,7 @@
 
 pub mod broker;
 pub mod bwrap;
+pub mod control_groups;
 pub mod fs_view;
 mod memory;
 pub mod mount_table;

@@ -316,6 +316,65 @@ pub struct EnvPolicy {
     pub strict: bool,
 }
 
+/// `[limits]` but for `tmp`. What is not set is not limited.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LimitsPolicy {
+    /// Bytes of memory.
+    pub memory: Option<Ruled<u64>>,
+    /// Processes and threads at once.
+    pub pids: Option<Ruled<u64>>,
+    /// Seconds of processor time.
+    pub cpu_seconds: Option<Ruled<u64>>,
+    /// Open descriptors of a process.
+    pub files: Option<Ruled<u64>>,
+    /// Seconds the run may take.
+    pub wall_seconds: Option<Ruled<u64>>,
+}
+
+impl LimitsPolicy {
+    /// All of them, under the names of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Ruled<u64>)> {
+        [
+            ("memory", &self.memory),
+            ("pids", &self.pids),
+            ("cpu_seconds", &self.cpu_seconds),
+            ("files", &self.files),
+            ("wall_seconds", &self.wall_seconds),
+        ]
+        .into_iter()
+        .filter_map(|(name, limit)| limit.as_ref().map(|l| (name, l)))
+    }
+
+    /// A stronger layer over this one. Nobody has trusted an untrusted project file to raise anything (semantics 18).
+    pub fn override_with(&mut self, other: Self) {
+        self.merge(other, |old, new| {
+            matches!(new.origin.layer, Layer::Project { trusted: false }) && old.value <= new.value
+        });
+    }
+
+    /// A ceiling: the lower value holds.
+    pub fn cap(&mut self, ceiling: Self) {
+        self.merge(ceiling, |old, new| old.value < new.value);
+    }
+
+    fn merge(&mut self, other: Self, stays: impl Fn(&Ruled<u64>, &Ruled<u64>) -> bool) {
+        let pairs = [
+            (&mut self.memory, other.memory),
+            (&mut self.pids, other.pids),
+            (&mut self.cpu_seconds, other.cpu_seconds),
+            (&mut self.files, other.files),
+            (&mut self.wall_seconds, other.wall_seconds),
+        ];
+        for (old, new) in pairs {
+            if let Some(new) = new
+                && !old.as_ref().is_some_and(|old| stays(old, &new))
+            {
+                *old = Some(new);
+            }
+        }
+    }
+}
+
 /// The merged policy of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
@@ -349,6 +408,8 @@ pub struct Policy {
     pub upstream: UpstreamProxy,
     /// `limits.tmp`: bytes of the private /tmp. From an untrusted project file it may lower the default, never raise it.
     pub tmp_size: Option<Ruled<u64>>,
+    /// What the run may use.
+    pub limits: LimitsPolicy,
     /// Programs in writable trees cannot be executed, but for `exec_grant_roots` (semantics 15).
     pub exec_deny_writable: bool,
     /// What only macOS has.
@@ -414,6 +475,7 @@ impl Policy {
             env: EnvPolicy::default(),
             upstream: UpstreamProxy::Env,
             tmp_size: None,
+            limits: LimitsPolicy::default(),
             exec_deny_writable: false,
             macos: MacosPolicy {
                 dns: true,

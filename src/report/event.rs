@@ -15,6 +15,8 @@ pub const SCHEMA: u32 = 1;
 
 /// How long one event waits for a reader that does not read.
 const BUDGET: Duration = Duration::from_secs(1);
+/// How long captured output waits: as a pipe would.
+const FOREVER: Duration = Duration::from_hours(24);
 
 /// Life of a run, as a harness sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -61,6 +63,44 @@ pub struct Handle {
     pub details: Vec<String>,
 }
 
+/// A piece of captured output: text where it is UTF-8, else base64.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Output {
+    /// UTF-8.
+    Text(String),
+    /// RFC 4648, with padding.
+    Base64(String),
+}
+
+impl Output {
+    /// Of bytes as they were written.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::Text(text.to_owned()),
+            Err(_) => Self::Base64(base64(bytes)),
+        }
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let at = |i: usize| u32::from(three.get(i).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for i in 0..4 {
+            let letter = LETTERS.get((bits >> (18 - 6 * i) & 63) as usize);
+            match letter {
+                Some(letter) if i <= three.len() => out.push(char::from(*letter)),
+                _ => out.push('='),
+            }
+        }
+    }
+    out
+}
+
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
@@ -85,6 +125,20 @@ pub enum Event {
         /// The handle document.
         handle: Handle,
     },
+    /// The run was stopped as a whole, or goes on (Ctrl-Z, `fg`).
+    Stopped {
+        /// State.
+        state: State,
+    },
+    /// As [`Event::Stopped`].
+    Continued {
+        /// State.
+        state: State,
+    },
+    /// What the command wrote to standard output (`--capture`).
+    Stdout(Output),
+    /// What the command wrote to standard error (`--capture`).
+    Stderr(Output),
     /// The end, with a code.
     Exit {
         /// State.
@@ -202,6 +256,27 @@ impl Stream {
         session_id.clone_into(&mut self.session_id);
     }
 
+    /// Writes one event, however long the reader takes: nothing of what the command wrote is lost.
+    pub(super) fn send_all(&mut self, event: &Event) -> Option<String> {
+        if self.dead {
+            return None;
+        }
+        let line = render(&self.session_id, event, SystemTime::now());
+        loop {
+            match patient::write(&mut self.file, line.as_bytes(), FOREVER) {
+                Written::All => return None,
+                Written::Nothing => {}
+                Written::Broken(e) => {
+                    self.dead = true;
+                    return Some(format!(
+                        "cannot write to the event stream: {}; no further events are written",
+                        crate::exit::reason(&e)
+                    ));
+                }
+            }
+        }
+    }
+
     /// Writes one event; `Some` is what the user is told, once.
     pub(super) fn send(&mut self, event: &Event) -> Option<String> {
         if self.dead {
@@ -234,6 +309,25 @@ mod tests {
 
     fn at() -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(1_700_000_000_123)
+    }
+
+    #[test]
+    fn captured_bytes_are_text_or_base64() {
+        for (bytes, wanted) in [
+            (&b"a\n"[..], Output::Text("a\n".into())),
+            (b"", Output::Text(String::new())),
+            (b"\xff", Output::Base64("/w==".into())),
+            (b"\xff\xfe", Output::Base64("//4=".into())),
+            (b"\xff\xfe\x00", Output::Base64("//4A".into())),
+            (b"ab\xffcd", Output::Base64("YWL/Y2Q=".into())),
+        ] {
+            assert_eq!(Output::of(bytes), wanted);
+        }
+        let line = render("s", &Event::Stdout(Output::of(b"\x1b\n")), at());
+        assert!(
+            line.ends_with("\"type\":\"stdout\",\"text\":\"\\u001b\\n\"}\n"),
+            "{line}"
+        );
     }
 
     #[test]

@@ -282,6 +282,21 @@ impl Reporter {
         self.lock().dedup.all()
     }
 
+    /// What the command wrote, as an event. Waits for the reader, as the command would.
+    pub fn output(&self, event: &Event) {
+        let mut s = self.lock();
+        let told = s.events.as_mut().and_then(|stream| stream.send_all(event));
+        if let Some(trouble) = told {
+            let line = text::line(&text::labelled("warning", &trouble, self.colour));
+            s.print(&line, STDERR_BUDGET);
+        }
+    }
+
+    /// Lines go to `err` from now on.
+    pub fn speak_through(&self, err: File) {
+        self.lock().err = Box::new(err);
+    }
+
     /// Says at the end what was not said when it happened: counts of repeated denials, lines not shown.
     pub fn finish(&self) {
         let mut s = self.lock();

@@ -58,10 +58,10 @@ fn writable<W: AsFd>(to: &W, end: Instant) -> io::Result<bool> {
         let ms = u16::try_from(left.as_millis()).unwrap_or(u16::MAX);
         let mut fds = [PollFd::new(to.as_fd(), PollFlags::POLLOUT)];
         match poll(&mut fds, PollTimeout::from(ms)) {
-            Ok(0) => return Ok(false),
+            Ok(0) if Instant::now() >= end => return Ok(false),
+            Ok(0) | Err(nix::errno::Errno::EINTR) => {}
             // POLLERR, POLLHUP: the write tells why.
             Ok(_) => return Ok(true),
-            Err(nix::errno::Errno::EINTR) => {}
             Err(e) => return Err(e.into()),
         }
     }

@@ -11,6 +11,14 @@ use super::wire::{SetupFailure, Step};
 use crate::backend::NetSetup;
 use crate::broker::supervise::BrokerError;
 
+/// The control group cannot be made or left.
+pub(super) fn limits(error: &io::Error) -> SessionError {
+    SessionError::new(format!(
+        "cannot hold the limits by a control group: {}",
+        crate::exit::reason(error)
+    ))
+}
+
 /// A resource of ccbox itself: descriptors, memory, processes.
 #[allow(clippy::needless_pass_by_value)] // for map_err
 pub(super) fn resources(error: io::Error) -> SessionError {
@@ -103,6 +111,7 @@ pub(super) fn describe(failure: &SetupFailure, net: Option<NetSetup>) -> Session
             format!("cannot enter the working directory `{object}` in the sandbox: {why}")
         }
         Step::Command => format!("`{object}` holds a NUL byte"),
+        Step::Limits => format!("cannot set the limits of the command: {why}"),
         Step::Fork => format!("cannot start a process in the sandbox: {why}"),
     };
     let mut error = SessionError::new(message);

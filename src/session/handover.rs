@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::{ExecRule, Floor, InnerPlan, ReadFloor};
+use crate::backend::{ExecRule, Floor, InnerPlan, Limit, ReadFloor};
 use crate::sys::fds;
 use crate::sys::signals::SignalSet;
 
@@ -50,6 +50,7 @@ struct Bytes {
     trap_reads: bool,
     trap_sockets: bool,
     own_group: bool,
+    limits: Vec<(Limit, u64)>,
 }
 
 fn texts(paths: Vec<PathBuf>) -> Vec<OsString> {
@@ -98,6 +99,7 @@ pub(super) fn pack(plan: InnerPlan, facts: Facts) -> io::Result<Vec<u8>> {
         trap_reads: plan.trap_reads,
         trap_sockets: plan.trap_sockets,
         own_group: plan.own_group,
+        limits: plan.limits,
     };
     postcard::to_stdvec(&bytes).map_err(io::Error::other)
 }
@@ -140,6 +142,7 @@ pub(super) fn unpack(bytes: &[u8]) -> io::Result<(InnerPlan, Facts)> {
         trap_sockets: bytes.trap_sockets,
         alone: None,
         own_group: bytes.own_group,
+        limits: bytes.limits,
     };
     Ok((plan, bytes.facts))
 }
@@ -189,6 +192,7 @@ mod tests {
             trap_sockets: true,
             alone: None,
             own_group: true,
+            limits: vec![(Limit::Cpu, u64::MAX), (Limit::Data, 1)],
         };
         let facts = Facts {
             control: 5,

@@ -13,16 +13,19 @@ use nix::unistd::Pid;
 use super::caller::{DefaultAction, Signals, Terminal, default_action};
 use super::covers::{Covered, Covers, Witness};
 use super::errors;
+use super::group::Group;
 use super::peers::Peers;
 use super::supervision::Supervision;
 use super::wire::{self, Order, Report};
-use super::{BrokerSetup, Doors, Enforced, OnListeners, Outcome, Reads, SessionError};
+use super::{BrokerSetup, Doors, Ending, Enforced, OnListeners, Outcome, Reads, SessionError};
 use crate::backend::NetSetup;
 use crate::sys::process::{self, WaitFor, wait};
 use crate::sys::{fds, prctl, signals};
 
 /// How long a command that was asked to end by SIGTERM may take before it is killed (PR-3).
 pub const GRACE: Duration = Duration::from_secs(10);
+/// The same for a command whose time is over (`limits.wall_seconds`).
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What is kept of the engine's own words.
 const ENGINE_WORDS: u64 = 2048;
 
@@ -72,10 +75,23 @@ impl Orphans {
     }
 }
 
+/// What ends the run beside its command.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits<'a> {
+    /// How long it may take.
+    pub(super) wall: Option<Duration>,
+    /// The command's processor time is limited.
+    pub(super) cpu: bool,
+    /// Its control group.
+    pub(super) group: Option<&'a Group>,
+}
+
 /// What the run needs to call back.
 pub(super) struct Hooks<'a> {
     pub(super) on_listeners: OnListeners<'a>,
     pub(super) on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
+    pub(super) on_stop: Box<dyn Fn(bool) + 'a>,
+    pub(super) limits: Limits<'a>,
     /// What the pre-stage hides.
     pub(super) covered: Vec<Covered>,
     pub(super) witness: Option<Arc<dyn Witness>>,
@@ -89,8 +105,9 @@ impl Live {
         mut self,
         signals: &Signals,
         terminal: Option<Terminal>,
-        hooks: Hooks<'_>,
+        mut hooks: Hooks<'_>,
     ) -> Result<Outcome, SessionError> {
+        let on_stop = std::mem::replace(&mut hooks.on_stop, Box::new(|_| {}));
         let control = self
             .control
             .take()
@@ -109,6 +126,10 @@ impl Live {
             supervision: Supervision::None,
             net: hooks.enforced.net,
             covers: None,
+            on_stop: &*on_stop,
+            limits: hooks.limits,
+            wall: None,
+            over: false,
         };
         let end = watch.until_end(door, hooks);
         let (terminal, started, net) = (watch.terminal.take(), watch.started, watch.net);
@@ -204,6 +225,12 @@ struct Watch<'a> {
     covers: Option<Covers>,
     /// What ccbox started.
     child: Pid,
+    on_stop: &'a dyn Fn(bool),
+    limits: Limits<'a>,
+    /// When the time of the run is over.
+    wall: Option<Instant>,
+    /// It is over, and the command was asked to end.
+    over: bool,
 }
 
 impl Watch<'_> {
@@ -215,9 +242,8 @@ impl Watch<'_> {
         let mut caught = super::caught::Passed::default();
         let mut stands = false;
         loop {
-            let timeout = self
-                .deadline
-                .map(|d| d.saturating_duration_since(Instant::now()));
+            let next = self.deadline.into_iter().chain(self.wall).min();
+            let timeout = next.map(|d| d.saturating_duration_since(Instant::now()));
             // The control socket in the place of what is not there changes nothing.
             let control = self.control.as_fd();
             let device = self.covers.as_ref().and_then(Covers::device);
@@ -251,7 +277,7 @@ impl Watch<'_> {
                     ))
                 })?;
                 let Some((report, mut passed)) = heard else {
-                    return Ok(End::Silence);
+                    return Ok(self.silence());
                 };
                 if report == Report::Covers
                     && let Some(device) = passed.pop()
@@ -296,13 +322,13 @@ impl Watch<'_> {
                     Report::NotStarted(errno) => {
                         return Ok(End::Outcome(Outcome::NotStarted { errno }));
                     }
-                    Report::Exited(code) => return Ok(End::Outcome(Outcome::Exited(code))),
-                    Report::Signalled(n) => return Ok(End::Outcome(Outcome::Signalled(n))),
+                    Report::Exited(code) => return Ok(End::Outcome(self.exited(code))),
+                    Report::Signalled(n) => return Ok(End::Outcome(self.signalled(n))),
                     Report::Stopped { signal, nth } => self.stop_too(signal, nth),
                 }
             } else if guard.hung_up {
                 // Everything that was said before has been heard.
-                return Ok(End::Silence);
+                return Ok(self.silence());
             } else if door.readable && self.supervision.door().is_some() {
                 self.supervision.take(self.child)?;
             }
@@ -313,6 +339,8 @@ impl Watch<'_> {
                 enforced.broker = self.supervision.broker();
                 on_ready(&enforced);
                 self.started = true;
+                // What is beyond the clock never comes.
+                self.wall = self.limits.wall.and_then(|w| Instant::now().checked_add(w));
                 match enforced.broker {
                     Some(_) => self.supervision.permit(),
                     None => self.order(Order::Go),
@@ -322,9 +350,66 @@ impl Watch<'_> {
                 }
             }
             if self.deadline.is_some_and(|d| d <= Instant::now()) {
-                return Ok(End::Outcome(Outcome::Signalled(libc::SIGKILL)));
+                return Ok(End::Outcome(Outcome::Limited {
+                    limit: if self.over {
+                        Ending::Wall
+                    } else {
+                        Ending::Grace
+                    },
+                    signal: libc::SIGKILL,
+                }));
+            }
+            if self.wall.is_some_and(|d| d <= Instant::now()) {
+                self.time_is_over();
             }
         }
+    }
+
+    /// Asks the command to end, and kills it if it does not soon.
+    fn time_is_over(&mut self) {
+        self.wall = None;
+        self.over = true;
+        self.order(Order::Relay(libc::SIGTERM));
+        let soon = Instant::now() + LAST_WORDS;
+        self.deadline = Some(self.deadline.map_or(soon, |d| d.min(soon)));
+    }
+
+    fn exited(&self, code: u8) -> Outcome {
+        if self.over {
+            return Outcome::Limited {
+                limit: Ending::Wall,
+                signal: libc::SIGTERM,
+            };
+        }
+        Outcome::Exited(code)
+    }
+
+    fn signalled(&self, signal: i32) -> Outcome {
+        let limit = if self.over {
+            Ending::Wall
+        } else if self.limits.cpu && signal == libc::SIGXCPU {
+            Ending::Cpu
+        } else if signal == libc::SIGKILL && self.out_of_memory() {
+            Ending::Memory
+        } else {
+            return Outcome::Signalled(signal);
+        };
+        Outcome::Limited { limit, signal }
+    }
+
+    fn out_of_memory(&self) -> bool {
+        self.limits.group.is_some_and(Group::ran_out_of_memory)
+    }
+
+    /// Nobody is left to say anything: where the control group killed them all, it is known why.
+    fn silence(&self) -> End {
+        if self.started && self.out_of_memory() {
+            return End::Outcome(Outcome::Limited {
+                limit: Ending::Memory,
+                signal: libc::SIGKILL,
+            });
+        }
+        End::Silence
     }
 
     /// A lost socket is noticed where it is read.
@@ -368,6 +453,10 @@ impl Watch<'_> {
     /// SIGCONT of a later word takes the pending stop with it.
     fn stop_too(&mut self, signal: i32, nth: u32) {
         self.stops = nth;
+        // Nobody at a terminal stopped it, and a command that stops itself does not stop the clock.
+        if self.wall.is_some() && !self.terminal.as_ref().is_some_and(Terminal::is_ours) {
+            return;
+        }
         let since = Instant::now();
         // SIGSTOP cannot be pending, and job control treats both the same.
         let signal = if signal == libc::SIGSTOP {
@@ -377,6 +466,7 @@ impl Watch<'_> {
         };
         let news =
             || fds::poll([self.control.as_fd()], Some(Duration::ZERO)).is_ok_and(|[s]| s.readable);
+        (self.on_stop)(true);
         // Stopped, it must not hold what other runs wait for.
         let quiet = self.supervision.quiet();
         // What goes wrong here leaves ccbox running while the command is stopped, which is no harm.
@@ -385,6 +475,7 @@ impl Watch<'_> {
         });
         drop(quiet);
         let _ = fds::continue_on_input(self.control, false);
+        (self.on_stop)(false);
         self.resumed(since);
         if !news() {
             self.resume(nth);
@@ -402,8 +493,8 @@ impl Watch<'_> {
             terminal.resumed();
         }
         // Time spent stopped is not the command's.
-        if let Some(deadline) = &mut self.deadline {
-            *deadline += since.elapsed();
+        for end in self.deadline.iter_mut().chain(&mut self.wall) {
+            *end += since.elapsed();
         }
     }
 }

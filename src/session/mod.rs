@@ -9,6 +9,7 @@ pub mod diagnose;
 mod early;
 mod errors;
 pub mod fds;
+mod group;
 mod handover;
 pub mod harden;
 pub mod inner;
@@ -28,17 +29,19 @@ use std::any::Any;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Duration;
 
 use caller::{Signals, Terminal};
 pub use caught::CatchSetup;
 pub use early::Early;
+use group::Group;
 use launch::Launch;
 pub use live::GRACE;
-use live::Hooks;
+use live::{Hooks, Limits};
 use overlays::Layers;
 pub(crate) use overlays::remove as remove_tree;
 
-use crate::backend::{Engine, Invocation, NetSetup};
+use crate::backend::{Engine, GroupPlan, Invocation, Limit, NetSetup};
 use crate::broker::plan::BrokerPlan;
 use crate::broker::supervise::Sink;
 use crate::exit::Failure;
@@ -53,11 +56,44 @@ pub enum Outcome {
     Exited(u8),
     /// The command was killed by this signal; ccbox dies the same way.
     Signalled(i32),
+    /// A limit ended the command, which died of this signal, or ended by itself when it was asked to; ccbox dies the same way.
+    Limited {
+        /// Which.
+        limit: Ending,
+        /// The signal.
+        signal: i32,
+    },
     /// The command was not found (127) or could not be executed (126); errno of execve.
     NotStarted {
         /// errno.
         errno: i32,
     },
+}
+
+/// What ended a command that had not ended yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It was asked to end (SIGTERM) and had not in time.
+    Grace,
+    /// The control group's memory was used up.
+    Memory,
+    /// Its processor time was.
+    Cpu,
+    /// The time of the run was.
+    Wall,
+}
+
+impl Ending {
+    /// As in the event `killed`; of a limit also its key.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Grace => "grace",
+            Self::Memory => "memory",
+            Self::Cpu => "cpu_seconds",
+            Self::Wall => "wall_seconds",
+        }
+    }
 }
 
 /// What was really put in place, for the enforced line.
@@ -134,6 +170,10 @@ pub struct SessionConfig<'a> {
     pub keep_fds: Vec<i32>,
     /// Directories to create 0700 before anything starts.
     pub state_dirs: Vec<std::path::PathBuf>,
+    /// The control group of the run.
+    pub group: Option<GroupPlan>,
+    /// When the run ends.
+    pub wall: Option<Duration>,
     /// Answers what traps; with a floor in the invocation, and only then.
     pub broker: Option<BrokerSetup>,
     /// A pre-stage that waits already, for [`NetSetup::PreStage`].
@@ -144,6 +184,8 @@ pub struct SessionConfig<'a> {
     pub witness: Option<Arc<dyn covers::Witness>>,
     /// Called once the sandbox stands, just before the command starts.
     pub on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
+    /// Called when the run is stopped as a whole (true) and when it goes on.
+    pub on_stop: Box<dyn Fn(bool) + 'a>,
 }
 
 impl std::fmt::Debug for SessionConfig<'_> {
@@ -195,7 +237,9 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
     // One that is not needed ends here, before anybody counts the children of this process.
     let early = config
         .early
-        .filter(|_| config.net == NetSetup::PreStage && invocation.engine != Engine::None);
+        .filter(|_| config.net == NetSetup::PreStage && invocation.engine != Engine::None)
+        // It would not have been born in the control group.
+        .filter(|_| config.group.is_none());
     let inherited = fds::inherited(
         &invocation.inner.argv,
         &invocation.inner.env,
@@ -233,12 +277,28 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
             "cannot hold the write rules: floor and supervisor go together",
         ));
     }
+    let cpu = invocation
+        .inner
+        .limits
+        .iter()
+        .any(|(l, _)| *l == Limit::Cpu);
+    let group = config.group.as_ref().map(Group::enter).transpose();
+    let group = group.map_err(|e| errors::limits(&e))?;
     let live = launch::start(invocation, &launch, early)?;
+    if let Some(group) = &group {
+        group.leave().map_err(|e| errors::limits(&e))?;
+    }
     // Not before the fork: the id maps of the new user namespace are files of the process' owner.
     sys::prctl::set_dumpable(false).map_err(errors::resources)?;
     let hooks = Hooks {
         on_listeners: config.on_listeners,
         on_ready: config.on_ready,
+        on_stop: config.on_stop,
+        limits: Limits {
+            wall: config.wall,
+            cpu,
+            group: group.as_ref(),
+        },
         covered,
         witness: config.witness,
         broker: config.broker,

@@ -141,6 +141,8 @@ pub(super) enum Step {
     WorkingDirectory,
     /// An argument or variable that cannot be passed.
     Command,
+    /// Setting the command's limits.
+    Limits,
     /// Forking the command.
     Fork,
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use crate::policy::host_rule::HostRule;
 use crate::policy::path::PathEntry;
 use crate::policy::{
-    AllProxy, BackendChoice, Bind, Caches, EngineChoice, Mode, NetworkMode, Ruled, SandboxMode,
-    UpstreamProxy, View,
+    AllProxy, BackendChoice, Bind, Caches, EngineChoice, LimitsPolicy, Mode, NetworkMode, Ruled,
+    SandboxMode, UpstreamProxy, View,
 };
 
 /// A scalar that a layer may set.
@@ -28,6 +28,7 @@ pub(super) struct Keys {
     pub(super) fs: FsKeys,
     pub(super) net: NetKeys,
     pub(super) env: EnvKeys,
+    pub(super) limits: LimitsPolicy,
     pub(super) exec_deny_writable: Scalar<bool>,
     pub(super) macos: MacosKeys,
     pub(super) managed: ManagedKeys,
@@ -140,6 +141,7 @@ impl Keys {
                 unset: self.env.unset,
                 ..EnvKeys::default()
             },
+            limits: self.limits,
             ..Self::default()
         }
     }
@@ -174,7 +176,12 @@ impl Keys {
             | "filesystem.deny_write"
             | "network.denied_domains"
             | "env.unset"
-            | "limits.tmp" => true,
+            | "limits.tmp"
+            | "limits.memory"
+            | "limits.pids"
+            | "limits.cpu_seconds"
+            | "limits.files"
+            | "limits.wall_seconds" => true,
             "credentials.files.path"
             | "credentials.files.mode"
             | "credentials.env_vars.name"

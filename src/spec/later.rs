@@ -71,18 +71,6 @@ pub(super) fn exec(table: &Table<'_>) -> Result<Scalar<bool>, SpecError> {
     table.bool("deny_writable")
 }
 
-/// `[limits]`: only the size of the private /tmp is held.
-pub(super) fn limits(table: &Table<'_>) -> Result<Scalar<u64>, SpecError> {
-    table.size("memory")?;
-    for key in ["memory", "pids", "cpu_seconds", "files", "wall_seconds"] {
-        if key != "memory" {
-            table.count(key)?;
-        }
-        refuse(table, key, None, true);
-    }
-    table.size("tmp")
-}
-
 /// Whole tables of later work, read strictly and refused where they say something.
 pub(super) fn tables(top: &Table<'_>) -> Result<(), SpecError> {
     if let Some(linux) = top.table("linux", "linux")?

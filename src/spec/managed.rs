@@ -268,6 +268,7 @@ fn pin_filesystem(keys: &Keys, policy: &mut Policy, said: &mut Vec<String>) {
         rank_caches,
         said,
     );
+    policy.limits.cap(keys.limits.clone());
     if let Some(managed) = rules.tmp_size {
         let lower = policy.tmp_size.take().filter(|t| t.value < managed.value);
         policy.tmp_size = Some(lower.unwrap_or(managed));

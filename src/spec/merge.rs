@@ -163,6 +163,7 @@ fn apply(keys: Keys, to: &mut Policy, said: &mut Said, macos: bool) {
     set(&mut to.upstream, keys.net.upstream);
     replace(&mut net.user_proxies.http, keys.net.http_proxy_port);
     replace(&mut net.user_proxies.socks, keys.net.socks_proxy_port);
+    to.limits.override_with(keys.limits);
     to.tmp_size = keys.fs.tmp_size.or(to.tmp_size.take());
     to.notices.extend(keys.net.notices);
 

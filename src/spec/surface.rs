@@ -18,8 +18,8 @@ use crate::policy::host_rule::{HostRule, HostRuleError};
 use crate::policy::path::{EntryText, ListKind, PathEntry, PathEntryError, unresolved};
 use crate::policy::upstream::ProxyUrl;
 use crate::policy::{
-    AllProxy, BackendChoice, Bind, Caches, EngineChoice, Layer, Mode, NetworkMode, Ruled,
-    SandboxMode, UpstreamProxy, View,
+    AllProxy, BackendChoice, Bind, Caches, EngineChoice, Layer, LimitsPolicy, Mode, NetworkMode,
+    Ruled, SandboxMode, UpstreamProxy, View,
 };
 
 pub(super) const MODES: &[(&str, Mode)] = &[
@@ -94,6 +94,10 @@ fn top_level(top: &Table<'_>) -> Result<Keys, SpecError> {
             Some(table) => env(&table)?,
             None => EnvKeys::default(),
         },
+        limits: match top.table("limits", "limits")? {
+            Some(table) => limits(&table)?,
+            None => LimitsPolicy::default(),
+        },
         exec_deny_writable: match top.table("exec", "exec")? {
             Some(table) => later::exec(&table)?,
             None => None,
@@ -152,7 +156,7 @@ fn filesystem(top: &Table<'_>) -> Result<FsKeys, SpecError> {
         runner_state_dirs: paths(top, "runner_state_dirs", ListKind::Grant)?,
         exec_grant_roots: paths(top, "exec_grant_roots", ListKind::Grant)?,
         tmp_size: match top.table("limits", "limits")? {
-            Some(table) => later::limits(&table)?,
+            Some(table) => table.size("tmp")?,
             None => None,
         },
         ..FsKeys::default()
@@ -178,6 +182,17 @@ fn filesystem(top: &Table<'_>) -> Result<FsKeys, SpecError> {
     )?;
     keys.allow_create = paths(&fs, "allow_create", ListKind::AllowCreate)?;
     Ok(keys)
+}
+
+/// `[limits]`, but for the size of the private /tmp.
+fn limits(table: &Table<'_>) -> Result<LimitsPolicy, SpecError> {
+    Ok(LimitsPolicy {
+        memory: table.size("memory")?,
+        pids: table.count("pids")?,
+        cpu_seconds: table.count("cpu_seconds")?,
+        files: table.count("files")?,
+        wall_seconds: table.count("wall_seconds")?,
+    })
 }
 
 fn binds(top: &Table<'_>) -> Result<Vec<Ruled<Bind>>, SpecError> {

@@ -463,6 +463,11 @@ pub fn replace_stderr_by(number: RawFd) -> io::Result<()> {
     Ok(nix::unistd::dup2_stderr(borrow(number)?)?)
 }
 
+/// Makes `fd` the standard output of this process.
+pub fn replace_stdout(fd: &OwnedFd) -> io::Result<()> {
+    Ok(nix::unistd::dup2_stdout(fd)?)
+}
+
 /// Makes `fd` the standard error of this process.
 pub fn replace_stderr(fd: &OwnedFd) -> io::Result<()> {
     Ok(nix::unistd::dup2_stderr(fd)?)

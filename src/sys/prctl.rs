@@ -37,6 +37,33 @@ pub fn no_core_file_of_mine() -> io::Result<()> {
     Ok(setrlimit(Resource::RLIMIT_CORE, 0, hard)?)
 }
 
+/// A limit of this process and what it starts, which nobody raises again; one that is lower already stays.
+fn lower(resource: Resource, value: u64, hard_above: u64) -> io::Result<()> {
+    let (_, hard) = getrlimit(resource)?;
+    let hard = hard.min(value.saturating_add(hard_above));
+    Ok(setrlimit(resource, value.min(hard), hard)?)
+}
+
+/// Bytes of private writable memory (setrlimit(2), RLIMIT_DATA; mappings count since Linux 4.7).
+pub fn limit_data(bytes: u64) -> io::Result<()> {
+    lower(Resource::RLIMIT_DATA, bytes, 0)
+}
+
+/// Processes and threads of the user.
+pub fn limit_processes(count: u64) -> io::Result<()> {
+    lower(Resource::RLIMIT_NPROC, count, 0)
+}
+
+/// Seconds of processor time: SIGXCPU then, and SIGKILL two seconds later for who does not care.
+pub fn limit_cpu(seconds: u64) -> io::Result<()> {
+    lower(Resource::RLIMIT_CPU, seconds, 2)
+}
+
+/// Open descriptors.
+pub fn limit_files(count: u64) -> io::Result<()> {
+    lower(Resource::RLIMIT_NOFILE, count, 0)
+}
+
 /// A fresh anonymous session key ring, so that the caller's keys are out of reach (semantics 39).
 pub fn own_session_keyring() -> io::Result<()> {
     // linux/keyctl.h

@@ -29,11 +29,11 @@ fn mistakes_are_one_line_and_125() {
         (&["run", "--mode", "", "true"], &["`--mode` needs a value"]),
         (
             &["run", "--capture", "true"],
-            &["`--capture` is not supported yet"],
+            &["`--capture` needs somewhere to write events to"],
         ),
         (
             &["run", "--capture", "true"],
-            &["`--capture` is not supported yet"],
+            &["`--capture` needs somewhere to write events to"],
         ),
         (
             &["run", "--events", "fd:1", "true"],

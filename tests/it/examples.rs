@@ -105,26 +105,36 @@ fn the_harness_reads_the_events() {
     std::fs::create_dir_all(dir.path().join("home/.local/state/agent-runner/scratch")).unwrap();
     let work = dir.path().join("work");
     let workspace = format!("WORKSPACE={}", work.display());
-    let command =
-        "echo made > made; ccbox connect evil.example 443 < /dev/null > /dev/null 2>&1; exit 3";
-    let out = run(
-        dir.path(),
-        &[
-            "python3",
-            example("harness.py").to_str().unwrap(),
-            example("agent.toml").to_str().unwrap(),
-            command,
-            "-D",
-            &workspace,
-            "-D",
-            "SESSION=conv-42",
-        ],
-    );
-    assert!(out.status.success(), "{out:?}");
-    assert_eq!(
-        text(&out.stdout),
-        "[exit 3]\n[denied network-outbound evil.example:443]\n",
-        "{out:?}"
-    );
-    assert!(work.join("made").exists());
+    let command = "echo made > made; echo out ü; ccbox connect evil.example 443 < /dev/null > /dev/null 2>&1; exit 3";
+    for (program, name) in [("python3", "harness.py"), ("node", "harness.mjs")] {
+        let _ = std::fs::remove_file(work.join("made"));
+        let call = |command: &str| {
+            let (harness, spec) = (example(name), example("agent.toml"));
+            let argv = [
+                program,
+                harness.to_str().unwrap(),
+                spec.to_str().unwrap(),
+                command,
+                "-D",
+                &workspace,
+                "-D",
+                "SESSION=conv-42",
+            ];
+            let out = run(dir.path(), &argv);
+            assert!(out.status.success(), "{out:?}");
+            text(&out.stdout)
+        };
+        assert_eq!(
+            call(command),
+            "out ü\n[exit 3]\n[denied network-outbound evil.example:443]\n[hint [network] allowed_domains = [\"evil.example\"]]\n[native destroyed]\n"
+        );
+        assert!(work.join("made").exists());
+        assert_eq!(call("kill -9 $$"), "[killed signal]\n[native destroyed]\n");
+        let missing = call("exec no-such-command-xyz");
+        assert!(
+            missing.contains("no-such-command-xyz")
+                && missing.ends_with("[exit 127]\n[native destroyed]\n"),
+            "{missing}"
+        );
+    }
 }

@@ -17,6 +17,7 @@ mod events;
 mod examples;
 mod generated;
 mod git;
+mod limits;
 mod net;
 mod other_runs;
 mod packaging;

@@ -23,7 +23,7 @@ pub(super) fn add(text: &str, entries: &[Entry]) -> Result<(String, usize), Edit
     })?;
     let mut added = 0;
     for entry in entries {
-        let list = list(&mut document, entry, text)?;
+        let list = list(&mut document, entry)?;
         let value: Value = entry
             .value
             .parse()
@@ -37,20 +37,27 @@ pub(super) fn add(text: &str, entries: &[Entry]) -> Result<(String, usize), Edit
 }
 
 /// The list of an entry, made where it is missing.
-fn list<'d>(
-    document: &'d mut DocumentMut,
-    entry: &Entry,
-    text: &str,
-) -> Result<&'d mut Array, EditError> {
+fn list<'d>(document: &'d mut DocumentMut, entry: &Entry) -> Result<&'d mut Array, EditError> {
     let wrong = |what: &str| EditError::NotAList(what.to_owned());
     let table: &mut dyn TableLike = if entry.table.is_empty() {
         document.as_table_mut()
     } else {
+        let mut before = if document.is_empty() { "" } else { "\n" }.to_owned();
+        if document.is_empty()
+            && !document
+                .trailing()
+                .as_str()
+                .unwrap_or_default()
+                .trim()
+                .is_empty()
+        {
+            // Nothing but comments: they stay in front.
+            before = format!("{}\n", document.trailing().as_str().unwrap_or_default());
+            document.set_trailing("");
+        }
         let fresh = || {
             let mut table = Table::new();
-            table
-                .decor_mut()
-                .set_prefix(if text.trim().is_empty() { "" } else { "\n" });
+            table.decor_mut().set_prefix(before);
             Item::Table(table)
         };
         let item = document.entry(entry.table).or_insert_with(fresh);
@@ -155,6 +162,10 @@ mod tests {
         let table = [
             ("", "[filesystem]\nallow_read = [\"/n\"]\n"),
             (
+                "# mine\n# all of it\n",
+                "# mine\n# all of it\n\n[filesystem]\nallow_read = [\"/n\"]\n",
+            ),
+            (
                 "# mine\nmode = \"chat\" # why\n",
                 "# mine\nmode = \"chat\" # why\n\n[filesystem]\nallow_read = [\"/n\"]\n",
             ),
@@ -201,6 +212,19 @@ mod tests {
             let again = add(&text, &[read("\"/n\"")]).unwrap();
             assert_eq!(again, (text, 0));
         }
+    }
+
+    #[test]
+    fn several_tables_stand_apart() {
+        let host = entry("network", "allowed_domains", "\"h\"");
+        let (text, added) = add("", &[read("\"/n\""), host]).unwrap();
+        assert_eq!(
+            (text.as_str(), added),
+            (
+                "[filesystem]\nallow_read = [\"/n\"]\n\n[network]\nallowed_domains = [\"h\"]\n",
+                2
+            )
+        );
     }
 
     #[test]

@@ -7,13 +7,14 @@ pub(super) mod record;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use super::args::{AllowArgs, PolicyArgs};
 use super::context;
 use super::usage::UsageError;
 use super::{Ending, Fault, answer};
 use crate::exit;
-use crate::host::{HostFacts, RealFs};
+use crate::host::{FsView, HostFacts, RealFs};
 use crate::plan::Plan;
 use crate::report::text::{escape, escape_os, labelled_process};
 use crate::spec::{self, SpecSource};
@@ -82,7 +83,11 @@ enum Offer {
 
 /// Every denial with what can be offered for it, in the order of the record.
 fn offers(record: &Record, host: &HostFacts) -> Result<Vec<Offer>, Fault> {
-    let mut offers: Vec<Offer> = record.denials.iter().map(offer).collect();
+    let mut offers: Vec<Offer> = record
+        .denials
+        .iter()
+        .map(|denied| offer(denied, &host.home_real))
+        .collect();
     // A grant that a spec may not have (semantics 4) is none, whatever was recorded.
     let lines: Vec<Entry> = offers.iter().filter_map(entry).cloned().collect();
     if refused(&lines, host)?.is_some() {
@@ -104,12 +109,24 @@ fn entry(offer: &Offer) -> Option<&Entry> {
     }
 }
 
-fn offer(denied: &Denied) -> Offer {
+fn offer(denied: &Denied, home: &Path) -> Offer {
+    // A run without path rules could have written the record itself.
+    let line = |entry: Entry, class| {
+        let class = match offer::class_by_place(home, &entry) {
+            Class::Plain => class,
+            class @ (Class::Secret | Class::System | Class::Never) => class,
+        };
+        Offer::Line(entry, class)
+    };
     match (&denied.hint, denied.class) {
         (None, _) | (_, Class::Never) => Offer::Remark("no entry of a spec opens it".to_owned()),
-        (Some(hint), class) => match Entry::of_hint(hint) {
-            Some(entry) => Offer::Line(entry, class),
-            None => Offer::Remark(hint.clone()),
+        (Some(hint), class) => match offer::entry_of(hint) {
+            Some((entry, false)) => line(entry, class),
+            // It may have been made meanwhile.
+            Some((entry, true)) if entry.path().is_some_and(|p| RealFs.kind(&p).is_some()) => {
+                line(entry, class)
+            }
+            Some(_) | None => Offer::Remark(hint.clone()),
         },
     }
 }
@@ -287,7 +304,7 @@ fn listing(args: &AllowArgs, record: &Record, offers: &[Offer], chosen: &Chosen<
 }
 
 /// Adds the lines to the file.
-fn write(file: &std::path::Path, chosen: &Chosen<'_>, host: &HostFacts) -> Result<Ending, Fault> {
+fn write(file: &Path, chosen: &Chosen<'_>, host: &HostFacts) -> Result<Ending, Fault> {
     if chosen.is_empty() {
         return Err(UsageError::new(
             "nothing of the run can be allowed by a line of a spec",

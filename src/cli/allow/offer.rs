@@ -80,9 +80,34 @@ fn inline(value: &toml::Value) -> Option<String> {
     (value.is_str() || value.is_table()).then(|| value.to_string())
 }
 
+/// What comes first where an entry names something that is not there yet.
+const FIRST: &str = "make it outside, then ";
+
+/// The entry of a hint, and whether something has to be made before.
+pub(super) fn entry_of(hint: &str) -> Option<(Entry, bool)> {
+    match hint.strip_prefix(FIRST) {
+        Some(rest) => Entry::of_hint(rest).map(|entry| (entry, true)),
+        None => Entry::of_hint(hint).map(|entry| (entry, false)),
+    }
+}
+
+/// The same by what the place is alone, whatever a record says of it.
+pub(super) fn class_by_place(home: &Path, entry: &Entry) -> Class {
+    let Some(path) = entry.path() else {
+        return Class::Plain;
+    };
+    if is_secret(home, &path) {
+        return Class::Secret;
+    }
+    if entry.key == "allow_write" && (is_system(&path) || home.starts_with(&path)) {
+        return Class::System;
+    }
+    Class::Plain
+}
+
 /// How freely the change that a hint names may be offered, after a run under this plan.
 pub(in crate::cli) fn class(plan: &Plan, home: &Path, hint: &str) -> Class {
-    let Some(entry) = Entry::of_hint(hint) else {
+    let Some((entry, _)) = entry_of(hint) else {
         return Class::Plain;
     };
     let Some(path) = entry.path() else {
@@ -94,13 +119,10 @@ pub(in crate::cli) fn class(plan: &Plan, home: &Path, hint: &str) -> Class {
     if writes && rules.iter().any(never) {
         return Class::Never;
     }
-    if is_secret(home, &path) || hiding(rules, &path).is_some() {
+    if hiding(rules, &path).is_some() {
         return Class::Secret;
     }
-    if entry.key == "allow_write" && (is_system(&path) || home.starts_with(&path)) {
-        return Class::System;
-    }
-    Class::Plain
+    class_by_place(home, &entry)
 }
 
 #[cfg(test)]
@@ -179,6 +201,10 @@ mod tests {
             ("[filesystem] allow_write = [\"/h\"]", Class::System),
             ("[filesystem] allow_read = [\"/etc/hosts\"]", Class::Plain),
             ("[network] allowed_domains = [\"h\"]", Class::Plain),
+            (
+                "make it outside, then [filesystem] allow_write = [\"/h/.aws/x\"]",
+                Class::Secret,
+            ),
         ] {
             assert_eq!(class(&plan, home, line), wanted, "{line}");
         }

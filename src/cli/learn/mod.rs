@@ -4,12 +4,14 @@
 //! to read, and what must never be granted is kept out by the places themselves, whatever was touched.
 
 mod needs;
+mod text;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +24,7 @@ use super::launch::Launch;
 use super::machine::Machine;
 use super::reads::entry;
 use super::usage::UsageError;
-use super::{Ending, Fault, answer, ending, events};
+use super::{Ending, Fault, answer, diagnose, ending, events, limits};
 use crate::broker::supervise::Touch;
 use crate::exit;
 use crate::host::fs_view::Kind;
@@ -30,12 +32,15 @@ use crate::host::{FsView, HostFacts, RealFs};
 use crate::plan::{self, Effect, Plan};
 use crate::report::Reporter;
 use crate::report::access::AccessLog;
-use crate::report::text::{escape, escape_os, shell_line};
+use crate::report::text::{escape, escape_os};
 use crate::session::Outcome;
 use crate::spec::{self, SpecSource};
 use crate::sys::fds;
 use needs::Places;
+use text::{Needed, heading, text_of};
 
+/// What the kernel reads of a script to find its interpreter (BINPRM_BUF_SIZE of linux/binfmts.h).
+const LONGEST_LINE: u64 = 256;
 /// Different touches that are remembered.
 const MOST: usize = 500_000;
 
@@ -83,7 +88,9 @@ pub(super) fn learn(
         )
         .into());
     }
-    if host.home_real.starts_with(&host.cwd_real) || plan::is_system(&host.cwd_real) {
+    let (home, cwd) = (&host.home_real, &host.cwd_real);
+    let secret = plan::is_secret(home, cwd) || plan::holds_secret(home, cwd);
+    if home.starts_with(cwd) || secret || plan::is_system(cwd) {
         return Err(UsageError::new(
             format!(
                 "`{}` is no place to learn in: the spec would open it as a whole",
@@ -175,6 +182,9 @@ fn watched(
     let mut hosts = File::from(fds::duplicate(&log).map_err(|e| cannot(&e))?);
     let learned = Arc::new(Learned::default());
     let session_id = events::fresh_session_id();
+    // A limit of a layer above holds while it learns, too.
+    let limits = &ready.loaded.policy.limits;
+    let held = limits::hold(limits, chosen, &limits::Facts::look(ready.host.uid, limits))?;
     let launch = Launch {
         ready,
         keep_fds: &[],
@@ -184,6 +194,8 @@ fn watched(
             File::from(log),
             session_id.clone(),
         ))),
+        limits: &held,
+        capture: None,
         own_group: false,
         learned: Some(Arc::clone(&learned)),
         early: Cell::new(None),
@@ -213,19 +225,6 @@ fn reached(log: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// What a spec has to say.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Needed {
-    /// The working directory, as TOML, and whether something in it was changed.
-    cwd: String,
-    changes: bool,
-    /// Private caches were used, which only the host view has.
-    caches: bool,
-    entries: BTreeSet<Entry>,
-    /// For a person to decide.
-    remarks: Vec<String>,
-}
-
 fn needed(ready: &Prepared, touches: Touches, hosts: &BTreeSet<String>) -> Result<Needed, Fault> {
     let (plan, host) = (&ready.plan, &ready.host);
     let (cwd, home) = (&host.cwd_real, &host.home_real);
@@ -236,13 +235,26 @@ fn needed(ready: &Prepared, touches: Touches, hosts: &BTreeSet<String>) -> Resul
     let mut opened: BTreeSet<PathBuf> = BTreeSet::new();
     let mut written: BTreeSet<PathBuf> = BTreeSet::new();
     let mut made: BTreeSet<PathBuf> = BTreeSet::new();
+    // Where home is not writable as a whole, caches are private copies, and need no grant.
+    let with_copies = base(
+        &Needed {
+            cwd: need.cwd.clone(),
+            caches: true,
+            ..Needed::default()
+        },
+        host,
+    )?;
+    let mut touches = touches;
+    touches.extend(started(ready).into_iter().map(|path| (path, Touch::Read)));
     for (path, touch) in touches {
         let real = match (touch, path.parent(), path.file_name()) {
             (Touch::Entry, Some(dir), Some(name)) => plan::real_path(&RealFs, dir).join(name),
             _ => plan::real_path(&RealFs, &path),
         };
-        if plan::check::is_a_cache(plan, &real) {
+        let changes = matches!(touch, Touch::Changed | Touch::Entry);
+        if changes && plan::check::is_a_cache(&with_copies, &real) {
             need.caches = true;
+            continue;
         }
         if !plan::check::is_of_the_host(plan, &real) || is_closed(plan, home, &real) {
             continue;
@@ -319,6 +331,24 @@ fn needed(ready: &Prepared, touches: Touches, hosts: &BTreeSet<String>) -> Resul
     Ok(need)
 }
 
+/// What the kernel executes first, which nobody is asked about: the program, and the interpreter its first line names.
+fn started(ready: &Prepared) -> Vec<PathBuf> {
+    let name = ready.plan.argv.first();
+    let Some(program) = name.and_then(|name| diagnose::on_host(name, &ready.host)) else {
+        return Vec::new();
+    };
+    let mut head = Vec::new();
+    let read = File::open(&program).and_then(|f| f.take(LONGEST_LINE).read_to_end(&mut head));
+    let line = head.split(|b| *b == b'\n').next().unwrap_or_default();
+    let interpreter = read.ok().and(line.strip_prefix(b"#!")).and_then(|line| {
+        let mut words = line.split(|b| matches!(b, b' ' | b'\t'));
+        words
+            .find(|word| !word.is_empty())
+            .map(|word| PathBuf::from(OsStr::from_bytes(word)))
+    });
+    std::iter::once(program).chain(interpreter).collect()
+}
+
 /// It is hidden in this run, or a secret in another one.
 fn is_closed(plan: &Plan, home: &Path, path: &Path) -> bool {
     plan::is_secret(home, path) || plan::hiding(&plan.rules.rules, path).is_some()
@@ -373,52 +403,6 @@ fn drop_refused(need: &mut Needed, host: &HostFacts) -> Result<(), Fault> {
     Ok(())
 }
 
-fn heading(args: &LearnArgs, ready: &Prepared, outcome: Outcome, denied: usize) -> String {
-    let line = shell_line(args.command.iter().map(std::ffi::OsString::as_os_str));
-    let end = match outcome {
-        Outcome::Exited(0) | Outcome::NotStarted { .. } => String::new(),
-        Outcome::Exited(code) => format!("# It ended with {code}, so it may have needed more.\n"),
-        Outcome::Signalled(n) => format!("# Signal {n} ended it, so it may have needed more.\n"),
-    };
-    let refused = match denied {
-        0 => String::new(),
-        n => format!("# Refused all the same: {n}; `ccbox allow --last` lists them.\n"),
-    };
-    format!(
-        "# What `{}` used in {}, by ccbox learn. Read it before you use it.\n{end}{refused}",
-        escape(&line),
-        escape_os(ready.host.cwd_real.as_os_str())
-    )
-}
-
-fn text_of(need: &Needed) -> String {
-    let mut out = String::new();
-    for remark in &need.remarks {
-        let _ = writeln!(out, "# {remark}");
-    }
-    let _ = writeln!(out, "\n[[bind_mounts]]\nhost_path = {}", need.cwd);
-    if !need.changes {
-        out.push_str("read_only = true # nothing in it was changed\n");
-    }
-    let entries: Vec<(&Entry, String)> = need.entries.iter().map(|e| (e, String::new())).collect();
-    let mut lists = allow::toml_of(&entries);
-    if need.caches {
-        // Private caches stand in the home directory, which the bound view does not show.
-        let view = "[filesystem]\nview = \"host\" # package caches were used: private copies of them need it\n";
-        lists = match lists.strip_prefix("[filesystem]\n") {
-            Some(rest) => format!("{view}{rest}"),
-            None => format!("{view}\n{lists}"),
-        };
-    }
-    if let Some(at) = lists.find("[network]\n") {
-        lists.insert_str(at + "[network]\n".len(), "baseline = false\n");
-    } else {
-        lists.push_str("\n[network]\nmode = \"off\" # no host was reached\n");
-    }
-    let _ = write!(out, "\n{}", lists.trim_start_matches('\n'));
-    out
-}
-
 fn hand_over(args: &LearnArgs, host: &HostFacts, text: &str) -> Result<Ending, Fault> {
     let Some(file) = &args.write else {
         return answer(text);
@@ -441,4 +425,19 @@ fn hand_over(args: &LearnArgs, host: &HostFacts, text: &str) -> Result<Ending, F
             .then(|| "a file that is there is not overwritten".to_owned()),
     })?;
     Ok(Ending::Code(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_those_that_were_reached() {
+        let log = "{\"front\":\"http\",\"target\":\"a.example:443\",\"decision\":\"allow\"}\n\
+            {\"front\":\"socks\",\"target\":\"b.example:22\",\"decision\":\"allow\"}\n\
+            {\"front\":\"http\",\"target\":\"no.example:443\",\"decision\":\"deny\"}\n\
+            {\"front\":\"unix\",\"target\":\"/s\",\"decision\":\"allow\"}\nnonsense\n";
+        let hosts: Vec<String> = reached(log).into_iter().collect();
+        assert_eq!(hosts, ["a.example", "b.example:22"]);
+    }
 }

@@ -9,7 +9,7 @@ use nix::sys::stat::stat;
 
 use super::Scope;
 use super::confinement::Confinement;
-use crate::backend::InnerPlan;
+use crate::backend::{InnerPlan, Limit};
 use crate::exit;
 use crate::session::handover::Facts;
 use crate::session::wire::{self, Report, SetupFailure, Step};
@@ -45,6 +45,7 @@ pub(super) struct Command {
     ignored: SignalSet,
     mask: SignalSet,
     own_group: bool,
+    limits: Vec<(Limit, u64)>,
 }
 
 impl Command {
@@ -81,6 +82,7 @@ impl Command {
             ignored: plan.ignored_signals.iter().copied().collect(),
             mask: facts.mask,
             own_group: plan.own_group,
+            limits: plan.limits.clone(),
         })
     }
 
@@ -116,6 +118,10 @@ impl Command {
                 exit_now(exit::OWN_FAILURE);
             }
         }
+        if let Err(e) = self.limit() {
+            let _ = wire::say(control, &Report::Failed(Step::Limits.failed(&e, "")), &[]);
+            exit_now(exit::OWN_FAILURE);
+        }
         // Every signal is blocked here. If it cannot be (it leads a session), it is as for any other command.
         if self.own_group {
             let _ = tty::lead_group();
@@ -136,6 +142,19 @@ impl Command {
         let errno = self.execute();
         let _ = wire::say(control, &Report::NotStarted(errno as i32), &[]);
         exit_now(exit::CANNOT_EXECUTE)
+    }
+
+    /// Last, so that nothing of ccbox runs under them.
+    fn limit(&self) -> std::io::Result<()> {
+        for (limit, value) in &self.limits {
+            match limit {
+                Limit::Data => prctl::limit_data(*value)?,
+                Limit::Processes => prctl::limit_processes(*value)?,
+                Limit::Cpu => prctl::limit_cpu(*value)?,
+                Limit::Files => prctl::limit_files(*value)?,
+            }
+        }
+        Ok(())
     }
 
     /// Dispositions first: a signal that waits since the fork must find the caller's setting when it is unblocked.
@@ -207,6 +226,7 @@ pub(in crate::session) fn execute(argv: &[OsString], env: &[(OsString, OsString)
                 .collect::<Result<_, _>>()?,
             listen_pid: false,
             own_group: false,
+            limits: Vec::new(),
             ignored: SignalSet::default(),
             mask: SignalSet::default(),
         })

@@ -251,8 +251,12 @@ fn messages() {
             "spec.toml:2:18: unknown value `envv` for `network.upstream_proxy`; hint: did you mean `env`",
         ),
         (
-            "[limits]\nmemory = \"1G\"",
-            "spec.toml:2:10: `limits.memory` is not supported yet",
+            "[limits]\nmemory = \"much\"",
+            "spec.toml:2:10: `limits.memory` is not a size: `much`; hint: write a number of bytes, or a string such as `\"512M\"` or `\"2G\"`",
+        ),
+        (
+            "[limits]\npids = 0",
+            "spec.toml:2:8: `limits.pids` must be a whole number above 0",
         ),
         (
             "[[credentials.files]]\npath = \"~/.netrc\"\nmode = \"mask\"",

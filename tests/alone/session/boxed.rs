@@ -278,6 +278,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             trap_sockets: false,
             alone: None,
             own_group: false,
+            limits: Vec::new(),
         },
         premounts,
     };
@@ -303,6 +304,9 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
             Ok(Box::new(()))
         }),
         witness: None,
+        on_stop: Box::new(|_| {}),
+        group: None,
+        wall: None,
         on_ready: Box::new(move |enforced| {
             if announce {
                 eprintln!("ready: {enforced:?}");
@@ -316,7 +320,9 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
 pub(crate) fn end(result: Result<Outcome, SessionError>) -> ExitCode {
     match result {
         Ok(Outcome::Exited(code)) => ExitCode::from(code),
-        Ok(Outcome::Signalled(n)) => ExitCode::from(session::die_as(n)),
+        Ok(Outcome::Signalled(n) | Outcome::Limited { signal: n, .. }) => {
+            ExitCode::from(session::die_as(n))
+        }
         Ok(Outcome::NotStarted { errno }) => {
             eprintln!("ccbox: error: cannot execute: errno {errno}");
             ExitCode::from(if errno == libc::ENOENT { 127 } else { 126 })

@@ -286,6 +286,75 @@ fn the_file_that_is_written() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// A run whose path rules are off can write anything, the record too. What it says of a place does not count.
+#[test]
+fn a_forged_record_opens_no_secret() {
+    if !require_sandbox() {
+        return;
+    }
+    let b = denied_run();
+    runs(&b, &[], CALLS);
+    let [file] = &records(&b)[..] else {
+        panic!("one record")
+    };
+    let text = std::fs::read_to_string(file).unwrap();
+    let mut record: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let home = b.path().join("home");
+    let hint = |key: &str, path: &str| format!("[filesystem] {key} = [\"{path}\"]");
+    let forged = [
+        hint("allow_read", home.join(".ssh").to_str().unwrap()),
+        hint("allow_write", home.to_str().unwrap()),
+        hint("allow_write", "/etc/passwd"),
+        hint("allow_write", home.join(".claude/agents").to_str().unwrap()),
+        "[filesystem] disabled = true".to_owned(),
+        "[filesystem] allow_read = [\"/a\"]\ndisabled = true".to_owned(),
+    ];
+    std::fs::create_dir_all(home.join(".claude/agents")).unwrap();
+    let denial = record["denials"][0].clone();
+    let denials = forged.iter().map(|hint| {
+        let mut denial = denial.clone();
+        denial["hint"] = hint.as_str().into();
+        denial["class"] = "plain".into();
+        denial
+    });
+    record["denials"] = denials.collect();
+    std::fs::write(file, record.to_string()).unwrap();
+    let all = b.call(&["allow", "--last", "--all"]);
+    assert_eq!(all.code, 0, "{}", all.stderr);
+    assert_eq!(lines(&all.stdout).trim(), "", "{}", all.stdout);
+}
+
+/// What has to be made first is a line once it is there.
+#[test]
+fn what_was_made_since_can_be_allowed() {
+    if !require_sandbox() {
+        return;
+    }
+    let b = denied_run();
+    let call = |args: &[&str]| b.call(args);
+    let shown = format!(
+        "[filesystem]\nallow_read = [\"{}/home\"]\n",
+        b.path().display()
+    );
+    runs(&b, &["-p", &shown], "mkdir ~/new; true");
+    let before = call(&["allow", "--last"]);
+    assert!(
+        before
+            .stdout
+            .contains("not a line to add: make it outside, then"),
+        "{}",
+        before.stdout
+    );
+    std::fs::create_dir(b.path().join("home/new")).unwrap();
+    let after = call(&["allow", "--last", "1"]);
+    assert!(
+        lines(&after.stdout).contains("home/new\""),
+        "{}{}",
+        after.stdout,
+        after.stderr
+    );
+}
+
 /// Names are the command's choice, and it would like to write more than one entry.
 #[test]
 fn hostile_names_stay_one_entry() {

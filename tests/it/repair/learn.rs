@@ -104,6 +104,23 @@ fn the_same_command_works_under_the_spec_it_taught() {
         ]);
         assert_ne!(ran.code, 0, "{closed}");
     }
+    // The program itself, by PATH and through a link, and its interpreter.
+    std::os::unix::fs::symlink("v1/bin/tool", home.join(".kit/tool")).unwrap();
+    std::fs::copy("/bin/sh", home.join(".kit/v1/bin/shell")).unwrap();
+    let tool = home.join(".kit/v1/bin/tool");
+    std::fs::write(&tool, format!("#!{}\necho tool\n", at(".kit/v1/bin/shell"))).unwrap();
+    std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let b = b.env("PATH", format!("{}:/usr/bin:/bin", at(".kit")));
+    let _ = std::fs::remove_file(b.path().join("learned.toml"));
+    let ran = b.call(&["learn", "--write", "../learned.toml", "--", "tool"]);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (0, "tool\n"),
+        "{}",
+        ran.stderr
+    );
+    b.call(&["run", "-f", "../learned.toml", "--", "tool"])
+        .expect(0, "tool\n", "");
     // A run that changes nothing is not given the right to.
     let spec = learned(&b, "cat out");
     assert!(spec.contains("read_only = true"), "{spec}");
@@ -165,7 +182,8 @@ fn hard_denies_hold_and_nothing_wide_is_proposed() {
 #[test]
 fn places_where_nothing_is_learned() {
     let b = Box::new();
-    for dir in ["home", "."] {
+    std::fs::create_dir_all(b.path().join("home/.config/gh")).unwrap();
+    for dir in ["home", ".", "home/.config", "home/.config/gh"] {
         let out = b
             .ccbox(&["learn", "--", "touch", "ran"])
             .current_dir(b.path().join(dir))

@@ -1,4 +1,5 @@
 //! What a run was refused, as lines of a spec.
 
 mod allow;
+mod check;
 mod learn;

@@ -184,9 +184,15 @@ fn every_shell_stops_and_ends_as_outside() {
     if !require_sandbox() {
         return;
     }
-    for name in ["bash", "dash", "zsh"] {
+    for (name, run) in [
+        ("bash", "shell"),
+        ("dash", "shell"),
+        ("zsh", "shell"),
+        ("bash", "run -- bash"),
+        ("dash", "run -- dash -i"),
+    ] {
         let b = Box::new();
-        let run = format!("{CCBOX} shell");
+        let run = format!("{CCBOX} {run}");
         let tmux = Tmux::start(&b, "PS1='out''side>' exec bash --norc -i");
         tmux.shows("outside>");
         tmux.line(&run);
