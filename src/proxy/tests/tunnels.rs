@@ -299,3 +299,53 @@ fn a_broken_hello_does_not_pass() {
         [format!("{target}: malformed TLS client hello | -")]
     );
 }
+
+/// A hello is put together from as many records and segments as it comes in, up to 16 KiB of them.
+#[test]
+fn a_hello_in_many_pieces() {
+    use crate::proxy::client_hello::tests::hello;
+
+    let server = Server::start(|mut s, _| {
+        let data = read_to_end(&mut s);
+        let _ = s.write_all(checksum(&data).as_bytes());
+    });
+    let f = fixture(&["private allowed.test"], &[]);
+    let records = |message: &[u8]| -> Vec<u8> {
+        let record = |byte: &u8| [22, 3, 1, 0, 1, *byte];
+        message.iter().flat_map(record).collect()
+    };
+    // One record, whose header is not the message's.
+    let message = |name: &str| hello(Some(name))[5..].to_vec();
+    let endless = [&[1, 0, 0x0f, 0xff][..], &[0; 2800]].concat();
+    for (bytes, passes) in [
+        (records(&message("allowed.test")), true),
+        (records(&message("denied.test")), false),
+        (records(&endless), false),
+    ] {
+        let target = format!("allowed.test:{}", server.port);
+        let mut s = connect(&f, &target, b"");
+        head(&mut s);
+        for segment in bytes.chunks(997) {
+            // Whoever is refused may have been told already.
+            let _ = s.write_all(segment);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let _ = s.shutdown(Shutdown::Write);
+        let answer = read_to_end(&mut s);
+        if passes {
+            assert_eq!(answer, checksum(&bytes).as_bytes());
+        } else {
+            assert_eq!(answer, crate::proxy::vet::ALERT);
+        }
+    }
+    let port = server.port;
+    assert_eq!(
+        f.violations(),
+        [
+            format!(
+                "denied.test:{port}: TLS name in a tunnel to allowed.test:{port}, not its own | -"
+            ),
+            format!("allowed.test:{port}: malformed TLS client hello | -"),
+        ]
+    );
+}
