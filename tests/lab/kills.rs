@@ -87,7 +87,7 @@ pub(crate) fn storm(ccbox: &str, engine: &str, rounds: u32) {
     );
     fs::write(dir.path().join("spec.toml"), spec).unwrap();
     // A /tmp with nothing but this place in it.
-    let own = "mount --bind \"$1\" /mnt && mount -t tmpfs -o mode=1777 tmpfs /tmp && mkdir -p \"$1\" && mount --move /mnt \"$1\" && \
+    let own = "mount --bind \"$1\" /mnt && mount -t tmpfs -o mode=1777 tmpfs /tmp && mkdir -p \"$1\" && mount --bind /mnt \"$1\" && \
                mount -t tmpfs -o mode=1777 tmpfs /dev/shm && exec python3 -c \"$3\" \"$1/ccbox\" \"$1\" \"$2\"";
     let mut unshare = Command::new("unshare");
     if !nix::unistd::geteuid().is_root() {

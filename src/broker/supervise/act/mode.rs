@@ -98,8 +98,9 @@ impl Turn<'_> {
         let Change { object, look, .. } = change;
         let area = broker.areas.of(object.as_fd(), look)?;
         let Some(area) = area.filter(|area| Area::is_covered(area)) else {
-            if broker.alone && !self.is_exempt(object, look)? {
-                // No read-only mount would refuse it.
+            let device = look.is(libc::S_IFCHR) || look.is(libc::S_IFBLK);
+            if broker.alone && (device || !self.is_exempt(object, look)?) {
+                // No read-only mount would refuse it, and devices are the host's own.
                 return Err(Stop::Denied(Box::new(Denied {
                     action: change.what,
                     guest: place::path(object.as_fd())?,
