@@ -38,6 +38,7 @@ mod rooms;
 mod run;
 mod seatbelt;
 mod shell;
+mod srt;
 mod trust;
 pub mod usage;
 mod writes;
@@ -49,6 +50,7 @@ use std::sync::Arc;
 pub use machine::Machine;
 
 use crate::exit::{self, Failure, OWN_FAILURE};
+use crate::host::HostFacts;
 use crate::report::{self, Reporter, Verbosity};
 use args::Command;
 use parse::Call;
@@ -72,6 +74,18 @@ pub fn main(argv: &[OsString]) -> ExitCode {
     main_on(argv, &Machine::here())
 }
 
+/// As typed, also under the name of another tool.
+fn understood(argv: &[OsString]) -> Result<Call, Understood> {
+    if !srt::is_called(argv) {
+        return parse::parse(argv);
+    }
+    let host = HostFacts::collect().map_err(|e| UsageError {
+        message: e.to_string(),
+        hint: None,
+    })?;
+    parse::parse(&srt::translated(argv, &host.home)?)
+}
+
 /// As [`main`], on a system that is named.
 #[must_use]
 pub fn main_on(argv: &[OsString], machine: &Machine) -> ExitCode {
@@ -79,7 +93,7 @@ pub fn main_on(argv: &[OsString], machine: &Machine) -> ExitCode {
         let report = Arc::new(Reporter::stderr(Verbosity::Normal));
         return end(shell::sh(arguments, &report, machine), &report);
     }
-    let call = match parse::parse(argv) {
+    let call = match understood(argv) {
         Ok(call) => call,
         Err(Understood::Answer(text)) => {
             return match report::answer(text.as_bytes()) {

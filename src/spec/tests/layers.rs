@@ -419,3 +419,21 @@ fn managed_files_take_no_personal_keys_and_no_parameters() {
         lab.error()
     );
 }
+
+#[test]
+fn a_project_hides_credentials_untrusted_and_masks_none() {
+    let deny = "[[credentials.files]]\npath = \"~/.token\"\nmode = \"deny\"\n[[credentials.env_vars]]\nname = \"TOKEN\"\nmode = \"deny\"\n";
+    let lab = Lab::new().project(deny);
+    let p = lab.policy();
+    assert_eq!(exact(&p.fs.deny_read), [lab.request.home.join(".token")]);
+    assert_eq!(p.env.unset[0].value, "TOKEN");
+    assert_eq!(p.notices, [""; 0]);
+    let mask = "[[credentials.files]]\npath = \"~/.token\"\nmode = \"mask\"\n";
+    let p = Lab::new().project(mask).policy();
+    assert_eq!(exact(&p.fs.deny_read).len(), 0);
+    assert!(
+        p.notices[0].contains("credentials.files.mode"),
+        "{:?}",
+        p.notices
+    );
+}

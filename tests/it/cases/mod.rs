@@ -13,6 +13,7 @@ mod fs_read;
 mod fs_write;
 mod full;
 mod glob;
+mod imports;
 mod neighbours;
 mod sockets;
 mod symlink;
