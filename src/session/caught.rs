@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::wire::{self, Report, SetupFailure, Step};
 use crate::proxy::catch::{Book, Catch};
 use crate::sys::fds::MAX_PASSED;
+use crate::sys::libc;
 use crate::sys::netlink::Netlink;
 use crate::sys::sockets;
 
@@ -102,7 +103,12 @@ fn unbound(v6: bool) -> Result<OwnedFd, Errno> {
     } else {
         AddressFamily::Inet
     };
-    socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)
+    socket(
+        family,
+        SockType::Stream,
+        SockFlag::from_bits_retain(libc::SOCK_CLOEXEC),
+        None,
+    )
 }
 
 /// What [`open`] made, on the other side.

@@ -34,7 +34,10 @@ fn caught_with(
     spare: usize,
     by_address: &[u16],
 ) -> Caught {
-    let (stream, flags) = (SockType::Stream, SockFlag::SOCK_CLOEXEC);
+    let (stream, flags) = (
+        SockType::Stream,
+        SockFlag::from_bits_retain(crate::sys::libc::SOCK_CLOEXEC),
+    );
     let spare = (0..spare).map(|_| socket(AddressFamily::Inet6, stream, flags, None).unwrap());
     let dns = UdpSocket::bind("127.0.0.1:0").unwrap();
     let dns_tcp = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -51,6 +51,7 @@ pub struct statx {
     pub stx_attributes: u64,
     pub stx_nlink: u32,
     pub stx_uid: u32,
+    pub stx_gid: u32,
     pub stx_mode: u16,
     pub stx_ino: u64,
     pub stx_size: u64,

@@ -52,6 +52,26 @@ pub fn no_core_file_of_mine() -> io::Result<()> {
     Ok(setrlimit(Resource::RLIMIT_CORE, 0, hard)?)
 }
 
+/// Absent: limits are refused before.
+pub fn limit_data(_bytes: u64) -> io::Result<()> {
+    absent()
+}
+
+/// Absent.
+pub fn limit_processes(_count: u64) -> io::Result<()> {
+    absent()
+}
+
+/// Absent.
+pub fn limit_cpu(_seconds: u64) -> io::Result<()> {
+    absent()
+}
+
+/// Absent.
+pub fn limit_files(_count: u64) -> io::Result<()> {
+    absent()
+}
+
 /// Absent.
 pub fn own_session_keyring() -> io::Result<()> {
     absent()

@@ -25,3 +25,8 @@ pub fn kind(_socket: &impl AsFd) -> Result<Kind, Errno> {
 pub fn listens(_to: SocketAddr, _datagrams: bool) -> Result<bool, Errno> {
     Err(Errno::ENOSYS)
 }
+
+/// Absent.
+pub fn listen_at(_socket: &impl AsFd, _at: SocketAddr) -> Result<(), Errno> {
+    Err(Errno::ENOSYS)
+}

@@ -94,7 +94,7 @@ impl Spec {
         let above = ["/users/dev/w/proj", "/users/dev/w"].map(str::to_owned);
         let above = above
             .into_iter()
-            .filter(|up| roots.iter().any(|r| below(up, r)));
+            .filter(|up| self.granted(up) && roots.iter().any(|r| below(up, r)));
         roots.iter().cloned().chain(above).collect()
     }
 
