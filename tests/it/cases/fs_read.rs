@@ -105,3 +105,34 @@ fn hidden_paths_that_the_host_replaces_or_makes_stay_closed() {
         );
     }
 }
+
+/// Neighbours of FR-1: a denied file is not read by other ways than open and read.
+#[test]
+fn a_denied_file_is_not_read_by_other_ways() {
+    for c in cases() {
+        c.spec("", "deny_read = [\"ws/secret.sh\", \"ws/vault\"]", "");
+        let script = "echo 'echo SECRET' > ws/secret.sh; chmod 755 ws/secret.sh; mkdir ws/vault; echo SECRET > ws/vault/k; echo x > ws/free
+            $R bash -c '. ./secret.sh; ./secret.sh; bash secret.sh; bash < secret.sh; read l < vault/k; echo $l
+              python3 -c \"import mmap; f = open(\\\"vault/k\\\"); print(mmap.mmap(f.fileno(), 0, prot=1)[:])\"
+              python3 -c \"import os; print(os.sendfile(1, os.open(\\\"vault/k\\\", 0), 0, 9))\"
+              cp --reflink=auto vault/k c; diff vault/k free; sort vault/k free; find vault -type f -exec cat {} +; awk 1 vault/k; perl -pe 1 vault/k
+              exec 3< vault; cat /proc/self/fd/3/k; cd vault; cat k; cat ../vault/../vault/k' 2>/dev/null | grep -c SECRET; cat ws/c 2>/dev/null; ls ws";
+        c.control(
+            "echo SECRET > ws/k; $R bash -c 'sort k; awk 1 k; perl -pe 1 k' | grep -c SECRET",
+        )
+        .prints("3\n");
+        c.steps(script).prints("0\nfree\nsecret.sh\nvault\n");
+    }
+}
+
+/// Neighbours of FR-2: what is copied, linked or moved around a denied directory takes nothing of it along.
+#[test]
+fn what_is_around_a_denied_directory_can_be_moved_without_it() {
+    for c in cases() {
+        c.spec("", "deny_read = [\"ws/p/vault\"]", "");
+        let script = "mkdir -p ws/p/vault ws/p/docs; echo SECRET > ws/p/vault/k; echo FREE > ws/p/docs/f
+            $R bash -c 'mv p q; mv p/docs docs && cat docs/f; cp -al p linked; cp -a p copied; cat q/vault/k linked/vault/k copied/vault/k; mkdir s; mv p/vault s/; tar cf t p; cat t; true' 2>/dev/null | grep -ac -e SECRET -e FREE
+            cat ws/p/vault/k; find ws -name k | sort";
+        c.steps(script).prints("1\nSECRET\nws/p/vault/k\n");
+    }
+}

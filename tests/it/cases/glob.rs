@@ -101,3 +101,37 @@ fn a_denial_is_one_line_with_its_rule_and_what_allows_it() {
         );
     }
 }
+
+/// Neighbours of GL-1 and GL-2: classes, letters outside of ASCII, and wildcards at both ends, by every way a name comes about.
+#[test]
+fn unusual_patterns_hold_by_every_way() {
+    for c in cases() {
+        c.spec(
+            "protected_paths = [\"[ks]*.txt\", \"straße*\", \"*token*\", \"ws/**/a?c\"]",
+            "",
+            "",
+        );
+        let script = "mkdir -p ws/d/e; echo x > ws/free
+            $R bash -c 'for n in key.txt SEC.TXT straße1 STRASSE2 Straße3 mytokens TOKEN d/abc d/e/aXc; do
+                : > $n; mkdir $n; ln free $n; ln -s free $n; cp free $n; cp free new && mv new $n; mkfifo $n; touch -r free $n; rm -f new; done 2>/dev/null
+              perl -e \"use Fcntl; sysopen(F, \\\"t.key.txt\\\", O_CREAT|O_WRONLY) or die; link(\\\"t.key.txt\\\", \\\"skey.txt\\\")\"; true'
+            cd ws; find . -type f | sort";
+        // `ß` is `ss` where case is folded (R36).
+        c.steps(script).prints("./free\n./t.key.txt\n");
+    }
+}
+
+/// A pattern is about names as they are below the grant, not about the way they are written.
+#[test]
+fn patterns_hold_for_every_spelling_of_a_path() {
+    for c in cases() {
+        c.spec("protected_paths = [\"ws/**/keys/*\"]", "", "");
+        let script = "mkdir -p ws/keys ws/a/keys ws/a/b; ln -s keys ws/k; ln -s ../keys ws/a/up
+            $R bash -c 'for p in keys/x keys//x ./keys/./x a/../keys/x a/b/../keys/x k/x a/up/x $PWD/keys/x /proc/self/cwd/keys/x /proc/self/root$PWD/keys/x; do
+                : > $p; mkdir $p; done 2>/dev/null; exec 9< keys; : > /proc/self/fd/9/x; cd keys && : > x; cd ../a && mv b keys/b; true' 2>/dev/null
+            find ws/keys ws/a/keys | sort; ls ws/a";
+        c.control("mkdir -p ws/keys; $R bash -c ': > keys/x'; find ws/keys | sort")
+            .prints("ws/keys\nws/keys/x\n");
+        c.steps(script).prints("ws/a/keys\nws/keys\nb\nkeys\nup\n");
+    }
+}

@@ -1,6 +1,7 @@
 //! Tools that walk over a home directory and a repository with hidden things in it: they go on, fail as with any unreadable file, and show
 //! no content.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use super::read_covers::served;
@@ -109,6 +110,55 @@ fn tools_that_walk_a_home_directory_take_what_is_free() {
                 out.contains("code=23") && out.contains("FREE"),
                 "{out} {errors}"
             );
+        }
+    }
+}
+
+/// One by one against the same tool outside, where the same file and directory are the caller's but closed by their mode.
+#[test]
+fn tools_meet_what_they_meet_where_a_mode_forbids() {
+    // Modes do not concern root.
+    for caller in callers().into_iter().filter(|c| *c == Caller::User) {
+        let site = place(caller, "\"@/hidden\"");
+        let home = site.path("home");
+        let closed = [home.join(".ssh"), home.join(".netrc")];
+        for tool in [
+            "ls -1A ~ ~/docs ~/.ssh",
+            "find ~ | sort",
+            "find ~ -type f -exec cat {} + | sort",
+            "du -a ~ | cut -f2 | sort",
+            "grep -r FREE ~ | sort",
+            "tar -C ~ --exclude=.cache --exclude=.local --exclude=.config -cf walked.tar .; echo $?; tar -tf walked.tar | sort",
+            "cp -r ~ walked; echo $?; find walked | sort",
+            "rsync -a --exclude=.cache --exclude=.local --exclude=.config ~/ walked; echo $?; find walked | sort",
+            "cat ~/.netrc ~/note; echo $?",
+            "wc -l ~/.netrc; echo $?",
+            "head -c 1 ~/.ssh/id; echo $?",
+            "bash -c 'cd ~/.ssh'; echo $?",
+            "python3 -c 'import os; print([sorted(f) for d, _, f in os.walk(os.environ[\"HOME\"] + \"/docs\")], os.access(os.environ[\"HOME\"] + \"/.netrc\", os.R_OK))'",
+        ] {
+            let script = format!("({tool}) 2>&1; rm -rf walked walked.tar; echo __done__");
+            let (found, _) = inside(&site, &script);
+            for path in &closed {
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o000)).unwrap();
+            }
+            let output = site.outside(&["sh", "-c", &script]).output().unwrap();
+            for (path, mode) in closed.iter().zip([0o755, 0o644]) {
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+            }
+            // What ccbox mounts into a home that is shown is not the host's affair.
+            let own = [".cache", ".local", ".config", "__done__"];
+            let lines = |text: &str| -> Vec<String> {
+                let other = text.lines().filter(|l| !own.iter().any(|o| l.contains(o)));
+                other.map(str::to_owned).collect()
+            };
+            let outside = String::from_utf8_lossy(&output.stdout).into_owned();
+            let refused = ["denied", "False"];
+            assert!(
+                refused.iter().any(|word| outside.contains(word)),
+                "{tool}: {outside}"
+            );
+            assert_eq!(lines(&found), lines(&outside), "{tool}");
         }
     }
 }
