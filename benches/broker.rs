@@ -218,6 +218,7 @@ fn least(traps: &[f64], bare: &[f64]) -> String {
 }
 
 fn main() -> ExitCode {
+    common::without_inherited_descriptors();
     let args: Vec<String> = std::env::args().collect();
     if args.iter().any(|a| a == "--trapped") {
         trap::trapped(move || {

@@ -435,6 +435,7 @@ fn report(all: &[[Sample; 3]], memory: f64) -> ExitCode {
 }
 
 fn main() -> ExitCode {
+    common::without_inherited_descriptors();
     match std::env::args().nth(1).as_deref() {
         Some("serve") => serve(),
         Some("relay") => {

@@ -63,6 +63,7 @@ fn pss_kib(pid: u32) -> u64 {
 }
 
 fn main() -> ExitCode {
+    common::without_inherited_descriptors();
     let lab = Lab::start();
     let desk = lab.desk(Caller::User);
     let script = format!(

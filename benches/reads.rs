@@ -217,6 +217,7 @@ fn with_device() -> Option<ExitCode> {
 }
 
 fn main() -> ExitCode {
+    common::without_inherited_descriptors();
     let args: Vec<String> = std::env::args().collect();
     if work::inside(&args, |work, _| panic!("{work}")) {
         return ExitCode::SUCCESS;

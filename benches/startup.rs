@@ -88,6 +88,7 @@ fn compare(pairs: usize, [first, second]: [(&str, &mut Command); 2]) -> f64 {
 }
 
 fn main() -> ExitCode {
+    common::without_inherited_descriptors();
     let pairs = std::env::args().find_map(|a| a.parse().ok()).unwrap_or(300);
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (home, ws) = (place.path().join("home"), place.path().join("ws"));

@@ -209,6 +209,7 @@ fn measure() -> ExitCode {
 }
 
 fn main() -> ExitCode {
+    common::without_inherited_descriptors();
     match std::env::args().nth(1).as_deref() {
         Some("serve") => serve(),
         Some("pull") => {

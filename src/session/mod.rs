@@ -229,6 +229,10 @@ impl Failure for SessionError {
     }
 }
 
+/// Descriptors of ccbox's own that cost no time to have: the sockets for caught connections are some 60, a connection through the proxies
+/// takes two and, while much goes through it, two pipes.
+const DESCRIPTORS: std::os::fd::RawFd = 1024;
+
 /// Runs to the end. Must be called from the main thread before any other thread exists: forking needs that, and the
 /// sandbox's life is tied to the thread that forked it (PR_SET_PDEATHSIG).
 ///
@@ -288,6 +292,8 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
     if let Some(group) = &group {
         group.leave().map_err(|e| errors::limits(&e))?;
     }
+    // The forked ones need no more than they have; from here on there are threads.
+    sys::fds::make_room(DESCRIPTORS).map_err(errors::resources)?;
     // Not before the fork: the id maps of the new user namespace are files of the process' owner.
     sys::prctl::set_dumpable(false).map_err(errors::resources)?;
     let hooks = Hooks {

@@ -301,6 +301,20 @@ pub fn duplicate(fd: impl AsFd) -> io::Result<OwnedFd> {
     fd.as_fd().try_clone_to_owned()
 }
 
+/// Makes the table of descriptors large enough for `wanted`, or for as many as there may be. To be called while no other thread exists: a
+/// table that threads share grows only after a grace period of RCU (`expand_fdtable`, fs/file.c), some 10 ms, at 64, 128, 256 … descriptors.
+pub fn make_room(wanted: RawFd) -> io::Result<()> {
+    let (soft, _) = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)?;
+    let last = wanted.min(RawFd::try_from(soft).unwrap_or(RawFd::MAX)) - 1;
+    let standard_input = io::stdin();
+    match nix::fcntl::fcntl(&standard_input, FcntlArg::F_DUPFD_CLOEXEC(last)) {
+        Ok(number) => Ok(nix::unistd::close(number)?),
+        // Taken already: then there is room.
+        Err(Errno::EMFILE | Errno::EINVAL) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
 /// Gives each of `fds` the number beside it, close-on-exec. Numbers of the same descriptors in a related process: none of them may be in
 /// use here by anything else.
 pub fn renumber(fds: Vec<OwnedFd>, numbers: &[RawFd]) -> io::Result<()> {

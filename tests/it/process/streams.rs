@@ -1,6 +1,6 @@
 //! Standard streams and other descriptors (PR-8, PR-9), and readers that do not read.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
@@ -77,6 +77,33 @@ fn no_other_descriptor_passes() {
     assert!(!text.contains("SECRET") && !text.contains("leak"), "{text}");
     // 0, 1, 2 and the directory that ls reads.
     assert_eq!(text.lines().last(), Some("4"), "{text}");
+}
+
+/// Threads share ccbox's table of descriptors; it does not grow under them, which would take the kernel some 10 ms each time, the start of
+/// every run with caught connections included.
+#[test]
+fn the_table_of_descriptors_is_large_before_there_are_threads() {
+    if !require_sandbox() {
+        return;
+    }
+    let b = Box::new().workspace_spec();
+    let mut run = b
+        .ccbox(&["run", "--spec", "../spec.toml", "--"])
+        .args(["sh", "-c", "echo there; cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut there = [0; 6];
+    run.stdout.as_mut().unwrap().read_exact(&mut there).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", run.id())).unwrap();
+    drop(run.stdin.take());
+    assert!(run.wait().unwrap().success());
+    let size = status
+        .lines()
+        .find_map(|line| line.strip_prefix("FDSize:"))
+        .unwrap();
+    assert!(size.trim().parse::<u32>().unwrap() >= 1024, "{status}");
 }
 
 /// A pipe that is full and that nobody reads; its other end is kept open.
