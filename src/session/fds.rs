@@ -43,6 +43,31 @@ pub fn check_standard() -> Result<(), SessionError> {
     Ok(())
 }
 
+/// Refuses sockets that can be pointed anywhere in the host's network, whatever network the command has; it is what they are of that counts.
+pub fn check_sockets(kept: &Inherited) -> Result<(), SessionError> {
+    for &fd in [0, 1, 2].iter().chain(&kept.keep) {
+        let is_socket = fds::kind(fd).ok() == Some(Kind::Socket);
+        if !is_socket || fds::leads_one_way(fd).unwrap_or(false) {
+            continue;
+        }
+        let which = match fd {
+            0 => "standard input".to_owned(),
+            1 => "standard output".to_owned(),
+            2 => "standard error".to_owned(),
+            _ => format!("descriptor {fd}"),
+        };
+        let mut error = SessionError::new(format!(
+            "{which} is a socket of the host, through which the command could reach others than who is at its other end"
+        ));
+        error.hint = Some(
+            "put a pipe or a connected Unix socket in its place, or set `network.mode = \"open\"`"
+                .to_owned(),
+        );
+        return Err(error);
+    }
+    Ok(())
+}
+
 /// [`inherited`] over made-up descriptors.
 fn select(
     argv: &[OsString],

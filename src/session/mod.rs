@@ -250,6 +250,12 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
         &config.keep_fds,
     )?;
     fds::check_standard()?;
+    let alone = invocation.inner.alone.as_ref();
+    if invocation.engine != Engine::None
+        && (config.net != NetSetup::Host || alone.is_some_and(|alone| alone.no_network))
+    {
+        fds::check_sockets(&inherited)?;
+    }
     sys::fds::close_on_exec_from(3).map_err(errors::resources)?;
     let signals = Signals::take_over().map_err(errors::resources)?;
     let terminal = Terminal::find();

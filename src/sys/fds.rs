@@ -11,6 +11,7 @@ use nix::fcntl::{FcntlArg, FdFlag, OFlag};
 use nix::poll::{PollFd, PollFlags, PollTimeout};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType,
+    SockaddrLike as _, SockaddrStorage, getpeername, getsockname, getsockopt, sockopt,
 };
 use nix::sys::stat::{FileStat, SFlag};
 
@@ -47,6 +48,21 @@ pub fn kind(fd: RawFd) -> io::Result<Kind> {
             _ => Kind::Other,
         },
     )
+}
+
+/// Whether a socket leads to nobody but who is at its other end, or who connects to it: one of `AF_UNIX` that is connected or listens, and
+/// not for datagrams. Any other can be pointed somewhere else by whoever holds it (connect(2) with `AF_UNSPEC`, sendto(2), shutdown(2) of
+/// a listening one), in the network it was made in.
+pub fn leads_one_way(socket: RawFd) -> io::Result<bool> {
+    let fd = borrow(socket)?;
+    let family = getsockname::<SockaddrStorage>(socket)?.family();
+    let form = getsockopt(&fd, sockopt::SockType)?;
+    if family != Some(AddressFamily::Unix)
+        || !matches!(form, SockType::Stream | SockType::SeqPacket)
+    {
+        return Ok(false);
+    }
+    Ok(getpeername::<SockaddrStorage>(socket).is_ok() || getsockopt(&fd, sockopt::AcceptConn)?)
 }
 
 /// fstat(2) on a descriptor number that may be closed.

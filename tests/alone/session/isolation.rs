@@ -141,7 +141,8 @@ fn pipes() {
 fn activation() {
     let dir = Dir::new();
     let me = crate::support::exe();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let path = dir.0.join("service.sock");
+    let listener = std::os::unix::net::UnixListener::bind(path).unwrap();
     for way in WAYS {
         let fd = listener.as_raw_fd();
         let take = if fd == 3 {

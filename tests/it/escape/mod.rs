@@ -25,6 +25,7 @@ mod file_handles;
 mod grant_swap;
 mod hard_link;
 mod host_processes;
+mod inherited_sockets;
 mod init_process;
 mod io_uring;
 mod key_rings;
