@@ -216,6 +216,7 @@ os.unlink(t + '/host'); os.unlink(t + '/dgram')
 ";
     let attack = r"
 import socket, sys
+print('ran', file=open('ran', 'w'))
 stream, dgram = (socket.socket(fileno=int(n)) for n in sys.argv[1:])
 try: stream.connect('../host')
 except OSError: pass
@@ -225,9 +226,15 @@ except OSError: pass
     for c in cases() {
         std::fs::write(c.t().join("start.py"), start).unwrap();
         std::fs::write(c.t().join("use.py"), attack).unwrap();
-        let script = "python3 start.py out; python3 start.py in";
-        c.steps(&prepared(&c, "\"/dev/shm\"", "builtin", script))
-            .prints("REACHED\nREACHED\nnobody\nnobody\n");
+        // Such sockets are refused at the start, unless the network is open.
+        for (network, ran) in [("", ""), ("mode = \"open\"\n", "ran\n")] {
+            c.raw_spec(&format!(
+                "[[bind_mounts]]\nhost_path = \"@T@\"\nread_only = true\n[[bind_mounts]]\nhost_path = \"@T@/ws\"\n\
+                 [network]\n{network}allow_unix_sockets = [\"/dev/shm\"]\n"
+            ));
+            c.steps("python3 start.py out; rm -f ws/ran; python3 start.py in; cat ws/ran 2>/dev/null; true")
+                .prints(&format!("REACHED\nREACHED\nnobody\nnobody\n{ran}"));
+        }
     }
 }
 
