@@ -124,9 +124,9 @@ impl Meeting {
         let dir = Path::new(own.to_str().map_err(io::Error::other)?);
         let lock = own_file(dir, LOCK, OpenOptions::new().write(true), 0o200)?;
         let moves = own_file(dir, MOVES, OpenOptions::new().read(true).write(true), 0o600)?;
+        // Who removes old files goes by the latest of their times; who looks for what a run has changed, by that of the change.
         for file in [&held, &lock, &moves] {
-            let now = SystemTime::now();
-            file.set_times(FileTimes::new().set_accessed(now).set_modified(now))?;
+            file.set_times(FileTimes::new().set_accessed(SystemTime::now()))?;
         }
         let meeting = Self {
             lock,

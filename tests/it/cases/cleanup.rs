@@ -69,7 +69,7 @@ fn many_runs_leave_no_trace() {
         ));
         let script = "export TMPDIR=$T; $R true; touch m f n; sort /proc/self/mountinfo > m; list() { find $T/.. -name denials -prune -o -print | sort; }; list > f; $COUNT > n
             for i in $(seq 50); do $R true || echo failed; $R sh -c 'touch .env; (sleep 9 &)' 2>/dev/null; done
-            sort /proc/self/mountinfo | diff m -; list | diff f -; $COUNT | diff n -; pgrep -f $T/spec.toml; ls ~/.local/state/ccbox/denials | wc -l";
+            sort /proc/self/mountinfo | diff m -; list | diff f -; $COUNT | diff n -; pgrep -f $T/spec.toml; find /tmp/.ccbox-$(id -u)/lock -newer m; ls ~/.local/state/ccbox/denials | wc -l";
         if nix::unistd::geteuid().is_root() {
             // Alone in a process namespace the namespaces that are left can be counted.
             let alone = format!(
