@@ -125,7 +125,7 @@ pub(super) fn describe(failure: &SetupFailure, net: Option<NetSetup>) -> Session
         failure.step,
         Step::PrivateMounts | Step::Cover | Step::Mount
     ) {
-        // bubblewrap may be allowed to mount where the pre-stage is not, and manages without calls from after Linux 5.2.
+        // bubblewrap may be allowed to mount where the pre-stage is not.
         error.retry = net.and_then(|net| retry(failure.errno, net));
     }
     if failure.step == Step::Root {

@@ -3,6 +3,7 @@
 //! A row is a behaviour, a column an engine. `holds` is the behaviour itself; a cell with words is a refusal before anything runs, which
 //! names the key (R14). There is no third kind: nothing is skipped.
 
+mod classic;
 mod kills;
 mod places;
 mod rows;
@@ -14,6 +15,8 @@ use crate::cases::{Case, cases};
 enum Engine {
     Bwrap,
     Builtin,
+    /// The same on a kernel without the mount calls of Linux 5.2 to 5.12, told so by a filter around it.
+    Classic,
     Landlock,
 }
 
@@ -21,8 +24,16 @@ impl Engine {
     fn name(self) -> &'static str {
         match self {
             Self::Bwrap => "bwrap",
-            Self::Builtin => "builtin",
+            Self::Builtin | Self::Classic => "builtin",
             Self::Landlock => "landlock",
+        }
+    }
+
+    /// Before the steps of a row.
+    fn around(self) -> &'static str {
+        match self {
+            Self::Classic => "R=\"$L mounts $R\"",
+            Self::Bwrap | Self::Builtin | Self::Landlock => "",
         }
     }
 }
@@ -54,12 +65,13 @@ fn check(engine: Engine, row: &Row, cell: &Cell) {
         case.spec(&top, row.files, row.more);
         match cell {
             Cell::Holds => {
-                let script = format!("{}\n{}", row.before, row.steps);
+                let script = format!("{}\n{}\n{}", engine.around(), row.before, row.steps);
                 case.steps(&script).prints(row.prints);
             }
             Cell::Refuses(words) => {
                 let script = format!(
-                    "{}\n$R sh -c 'echo STARTED; echo x > started'; echo rc=$?; ls ws/started 2>/dev/null",
+                    "{}\n{}\n$R sh -c 'echo STARTED; echo x > started'; echo rc=$?; ls ws/started 2>/dev/null",
+                    engine.around(),
                     row.before
                 );
                 case.steps(&script).prints("rc=125\n").refuses(words);

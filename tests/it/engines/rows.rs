@@ -18,6 +18,10 @@ macro_rules! table {
                 check(Engine::Builtin, &ROW, &$builtin);
             }
             #[test]
+            fn classic() {
+                check(Engine::Classic, &ROW, &$builtin);
+            }
+            #[test]
             fn landlock() {
                 check(Engine::Landlock, &ROW, &$landlock);
             }
