@@ -1,12 +1,13 @@
 //! One table for all engines of Linux: what a run shows, and what an engine that cannot do it says instead.
 //!
 //! A row is a behaviour, a column an engine. `holds` is the behaviour itself; a cell with words is a refusal before anything runs, which
-//! names the key (R14). There is no third kind: nothing is skipped.
+//! names the key (R14). Where a report is all that is missing, the enforced line of `-v` names it. Nothing is skipped.
 
 mod classic;
 mod kills;
 mod places;
 mod rows;
+mod terminal;
 
 use crate::cases::{Case, cases};
 
@@ -57,6 +58,7 @@ struct Row {
 enum Cell {
     Holds,
     Refuses(&'static [&'static str]),
+    Names(&'static str),
 }
 
 fn check(engine: Engine, row: &Row, cell: &Cell) {
@@ -67,6 +69,14 @@ fn check(engine: Engine, row: &Row, cell: &Cell) {
             Cell::Holds => {
                 let script = format!("{}\n{}\n{}", engine.around(), row.before, row.steps);
                 case.steps(&script).prints(row.prints);
+            }
+            Cell::Names(gap) => {
+                let script = format!(
+                    "{}\n{}\n$R true; env -C ws ccbox run -v --spec ../spec.toml -- true",
+                    engine.around(),
+                    row.before
+                );
+                case.steps(&script).says(&["enforced: ", gap]);
             }
             Cell::Refuses(words) => {
                 let script = format!(

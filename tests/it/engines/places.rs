@@ -153,6 +153,25 @@ fn the_ladder() {
     }
 }
 
+/// A bubblewrap that does not work is nobody's business where ccbox makes the sandbox, with an open network as well.
+#[test]
+fn without_bubblewrap() {
+    for case in cases().into_iter().filter(|c| machine_root(c.caller)) {
+        for more in [
+            "",
+            "[network]\nmode = \"open\"",
+            "[network]\nmode = \"filtered\"",
+        ] {
+            case.spec("", "", more);
+            let script = "sed -i /network_enabled/d spec.toml; unshare -m --propagation private sh -c 'mount --bind /bin/false /usr/bin/bwrap
+                exec $AS env -C ws ccbox run -v --spec ../spec.toml -- echo hi'";
+            case.root_steps(script)
+                .prints("hi\n")
+                .says(&["sandbox ON (native, builtin)"]);
+        }
+    }
+}
+
 /// Without a /dev of its own the devices are the host's: what may be written there is not changed.
 #[test]
 fn devices_of_the_host_stay_as_they_are() {
