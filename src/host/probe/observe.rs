@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::super::broker::{self, BrokerHost};
 use super::super::bwrap::{self, Bwrap, Missing};
 use super::super::platform::Platform;
-use super::super::{FsView, NEST_MARK, RealFs};
+use super::super::{FsView, RealFs, is_nested};
 use super::remedy::Obstacle;
 use crate::sys::libc;
 use crate::sys::namespaces::{self, CloneFlags};
@@ -165,7 +165,7 @@ pub fn observe(exe: &Path, deep: bool) -> Observed {
         uid: nix::unistd::getuid().as_raw(),
         os: OsRelease::read(&fs),
         container: container(&fs),
-        nested: fs.kind(Path::new(NEST_MARK)).is_some(),
+        nested: is_nested(&fs),
         bwrap,
         bwrap_version,
         bwrap_trial,

@@ -3,6 +3,7 @@
 //! A row is a behaviour, a column an engine. `holds` is the behaviour itself; a cell with words is a refusal before anything runs, which
 //! names the key (R14). Where a report is all that is missing, the enforced line of `-v` names it. Nothing is skipped.
 
+mod cases;
 mod classic;
 mod kills;
 mod places;

@@ -4,14 +4,14 @@ use super::Engine;
 use crate::cases::cases;
 use crate::escape::machine_root;
 
-const ENGINES: [Engine; 4] = [
+pub(super) const ENGINES: [Engine; 4] = [
     Engine::Bwrap,
     Engine::Builtin,
     Engine::Classic,
     Engine::Landlock,
 ];
 
-fn around(engine: Engine, script: &str) -> String {
+pub(super) fn around(engine: Engine, script: &str) -> String {
     format!("{}\n{script}", engine.around())
 }
 
