@@ -7,11 +7,11 @@ use crate::plan::Plan;
 
 /// Renders the plan. Session facts (kept descriptors, ignored signals) are left empty.
 #[must_use]
-pub fn render(plan: &Plan) -> Invocation {
+pub fn render(plan: &Plan, net: NetSetup) -> Invocation {
     Invocation {
         engine: Engine::Builtin,
         args: Vec::new(),
-        inner: bwrap::inner(plan, NetSetup::PreStage),
+        inner: bwrap::inner(plan, net),
         premounts: bwrap::staged(&plan.mounts, plan.fs_disabled, |_| true),
     }
 }

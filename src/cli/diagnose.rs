@@ -7,23 +7,29 @@ use std::path::{Path, PathBuf};
 use super::machine::Machine;
 use super::usage::UsageError;
 use crate::host::HostFacts;
+use crate::policy::EngineChoice;
 
-/// Runs the functional probe; `None` where it finds nothing wrong with this host.
-pub(super) fn cause(exe: &Path, machine: &Machine) -> Option<UsageError> {
+/// Runs the functional probe; `None` where it finds nothing wrong with this host. One who asked for bubblewrap hears about that.
+pub(super) fn cause(exe: &Path, machine: &Machine, asked: EngineChoice) -> Option<UsageError> {
     let answer = super::probe::found(exe, machine, false);
-    let native = answer.native()?;
-    if native.available {
+    let bwrap = answer
+        .engines
+        .iter()
+        .find(|e| asked == EngineChoice::Bwrap && e.name == "bwrap");
+    let (available, reason, hint) = if let Some(e) = bwrap {
+        (e.available, &e.reason, &e.hint)
+    } else {
+        let native = answer.native()?;
+        (native.available, &native.reason, &native.hint)
+    };
+    if available {
         return None;
     }
+    let unknown = || "unknown reason".to_owned();
+    let more = || Some("`ccbox probe` shows every check".to_owned());
     Some(UsageError {
-        message: native
-            .reason
-            .clone()
-            .unwrap_or_else(|| "unknown reason".to_owned()),
-        hint: native
-            .hint
-            .clone()
-            .or_else(|| Some("`ccbox probe` shows every check".to_owned())),
+        message: reason.clone().unwrap_or_else(unknown),
+        hint: hint.clone().or_else(more),
     })
 }
 

@@ -14,7 +14,7 @@ use crate::host::bwrap::{self, Missing};
 use crate::host::probe::observe::OsRelease;
 use crate::host::probe::{install_hint, microvm_missing};
 use crate::plan::{Plan, PlanError};
-use crate::policy::{BackendChoice, EngineChoice, NetworkMode, Policy, SandboxMode};
+use crate::policy::{BackendChoice, EngineChoice, Policy, SandboxMode};
 use crate::session::harden::landlock_abi;
 
 /// The chosen backend.
@@ -127,22 +127,13 @@ pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
         }
         BackendChoice::Auto | BackendChoice::Native => {}
     }
-    // Without a network namespace the pre-stage does not make the mounts.
-    let open = policy.net.mode == NetworkMode::Open;
-    let not_yet = |what: &str| UsageError {
-        hint: Some("`--engine bwrap`".to_owned()),
-        ..UsageError::not_yet(what)
-    };
     if offer.platform == Platform::Macos {
         return on_mac(policy, offer);
     }
     match policy.engine {
         EngineChoice::Landlock if offer.system().is_none() => return Ok(landlock()?),
-        EngineChoice::Builtin if open => {
-            return Err(not_yet("engine `builtin` with an open network").into());
-        }
         EngineChoice::Builtin if offer.system().is_none() => return Ok(Chosen::Builtin(None)),
-        EngineChoice::Auto if !open && offer.system().is_none() => {
+        EngineChoice::Auto if offer.system().is_none() => {
             return Ok(Chosen::Builtin(offer.bwrap.clone().ok()));
         }
         EngineChoice::Auto

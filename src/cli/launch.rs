@@ -75,10 +75,11 @@ impl Launch<'_> {
             stood: false,
         }) = &result
             && let Some(other) = error.retry
-            && let Some(chosen) = next(chosen)
+            && let Some(next) = next(chosen)
+            && (other != net || next != *chosen)
         {
             restore();
-            result = self.attempt(&chosen, other);
+            result = self.attempt(&next, other);
         }
         match result {
             Ok(outcome) => Ok(outcome),
@@ -112,7 +113,8 @@ impl Launch<'_> {
         if error.hint.is_some() && !on {
             return Err(error.into());
         }
-        let Some(cause) = diagnose::cause(&self.ready.host.exe, self.machine) else {
+        let asked = self.ready.loaded.policy.engine;
+        let Some(cause) = diagnose::cause(&self.ready.host.exe, self.machine, asked) else {
             return Err(error.into());
         };
         if !on {

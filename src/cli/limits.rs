@@ -77,17 +77,12 @@ pub(super) fn hold(
     chosen: &Chosen,
     facts: &Facts,
 ) -> Result<Held, UsageError> {
-    let without = match chosen {
-        Chosen::Seatbelt => Some("on macOS"),
-        Chosen::Landlock(_) => Some("by engine landlock"),
-        Chosen::Builtin(_) | Chosen::Bwrap(_) | Chosen::None(_) => None,
-    };
-    if let Some(here) = without
+    if *chosen == Chosen::Seatbelt
         && let Some((key, limit)) = limits.iter().next()
     {
         return Err(UsageError::new(
             format!(
-                "`limits.{key}` ({}) cannot be held {here}",
+                "`limits.{key}` ({}) cannot be held on macOS",
                 place(&limit.origin)
             ),
             "leave it out there",
@@ -168,8 +163,8 @@ fn counted_by_namespace(
     chosen: &Chosen,
     facts: &Facts,
 ) -> Result<(), UsageError> {
-    let why = if matches!(chosen, Chosen::None(_)) {
-        "without a sandbox all processes of the user count"
+    let why = if matches!(chosen, Chosen::None(_) | Chosen::Landlock(_)) {
+        "without a user namespace all processes of the user count"
     } else if !facts.linux || facts.kernel < COUNTS_BY_NAMESPACE {
         "before Linux 5.14 all processes of the user count"
     } else if facts.uid == 0 {
@@ -251,8 +246,10 @@ mod tests {
     fn what_cannot_be_held_is_refused() {
         let none = Chosen::None(String::new());
         let builtin = Chosen::Builtin(None);
+        let landlock = Chosen::Landlock("/tmp/x".into());
         for (chosen, kernel, uid, why) in [
-            (&none, (6, 1), 1000, "without a sandbox"),
+            (&none, (6, 1), 1000, "without a user namespace"),
+            (&landlock, (6, 1), 1000, "without a user namespace"),
             (&builtin, (5, 13), 1000, "before Linux 5.14"),
             (&builtin, (6, 1), 0, "exempts root"),
         ] {

@@ -28,7 +28,7 @@ pub(super) fn invocation(
     match chosen {
         // A profile is no invocation: the session starts it itself.
         Chosen::Seatbelt | Chosen::None(_) => none::render(&ready.plan),
-        Chosen::Builtin(_) => builtin::render(&ready.plan),
+        Chosen::Builtin(_) => builtin::render(&ready.plan, net),
         Chosen::Landlock(tmp) => landlock::render(&ready.plan, tmp),
         Chosen::Bwrap(program) => {
             let mut out = bwrap::render(&ready.plan, &ready.host, program, net);
@@ -44,10 +44,10 @@ pub(super) fn invocation(
 /// How the network of a run is set up first; the session falls back where the host allows less.
 pub(super) fn net_setup(chosen: &Chosen, mode: NetworkMode) -> NetSetup {
     match (chosen, mode) {
-        (Chosen::Builtin(_), _) | (Chosen::Bwrap(_), NetworkMode::Filtered | NetworkMode::Off) => {
+        (Chosen::Builtin(_) | Chosen::Bwrap(_), NetworkMode::Filtered | NetworkMode::Off) => {
             NetSetup::PreStage
         }
-        (Chosen::Bwrap(_), NetworkMode::Open)
+        (Chosen::Builtin(_) | Chosen::Bwrap(_), NetworkMode::Open)
         | (Chosen::Landlock(_) | Chosen::Seatbelt | Chosen::None(_), _) => NetSetup::Host,
     }
 }

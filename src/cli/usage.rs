@@ -35,15 +35,6 @@ impl UsageError {
             hint: Some(hint.into()),
         }
     }
-
-    /// Something the contract names and this version cannot do.
-    #[must_use]
-    pub fn not_yet(what: &str) -> Self {
-        Self {
-            message: format!("{what} is not supported yet"),
-            hint: None,
-        }
-    }
 }
 
 /// `--help` and `--version` are answers, everything else is an error.

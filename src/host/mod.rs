@@ -22,6 +22,11 @@ pub use platform::Platform;
 /// The mark of a ccbox sandbox: a file on the private `/run` (semantics 46). On a host only root could put it there.
 pub const NEST_MARK: &str = "/run/ccbox";
 
+/// Inside a ccbox sandbox: one with mounts has the mark, one without them a filter that answers (semantics 46).
+pub(crate) fn is_nested(fs: &dyn FsView) -> bool {
+    fs.kind(Path::new(NEST_MARK)).is_some() || crate::sys::prctl::is_inside()
+}
+
 /// What the planner may know about the host. Collected once; constructible in tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFacts {
@@ -123,7 +128,7 @@ impl HostFacts {
                 .unwrap_or_default(),
             exe: std::env::current_exe().map_err(HostError::Exe)?,
             wsl2: Platform::detect() == Platform::Wsl2,
-            nested: fs.kind(Path::new(NEST_MARK)).is_some(),
+            nested: is_nested(&fs),
             memory_limit: memory::limit(&fs),
             broker: broker::look(&fs),
             env,

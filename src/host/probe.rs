@@ -36,6 +36,8 @@ pub struct Probe {
     pub nested: bool,
     /// native, none, microvm.
     pub backends: Vec<BackendStatus>,
+    /// Engines of the native backend on Linux, in the order in which `auto` takes them.
+    pub engines: Vec<EngineStatus>,
     /// The single mechanisms.
     pub checks: Vec<Check>,
     /// What this version cannot hold anywhere, in words (R14).
@@ -53,6 +55,21 @@ pub struct BackendStatus {
     pub note: Option<String>,
     /// Something has to be installed first.
     pub requires_install: bool,
+    /// Why it is unavailable.
+    pub reason: Option<String>,
+    /// The next step.
+    pub hint: Option<String>,
+}
+
+/// One engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EngineStatus {
+    /// As in `engine = "…"`.
+    pub name: &'static str,
+    /// Can hold what it can express here and now.
+    pub available: bool,
+    /// What it is.
+    pub note: &'static str,
     /// Why it is unavailable.
     pub reason: Option<String>,
     /// The next step.
@@ -87,6 +104,11 @@ impl Probe {
 pub const SEATBELT_NOTE: &str = "sandbox-exec (Seatbelt): namespace isolation, no kernel boundary";
 /// The same for Linux and WSL2.
 pub const BWRAP_NOTE: &str = "bubblewrap: namespace isolation, no kernel boundary";
+
+/// Where only ccbox itself makes the sandbox.
+pub const BUILTIN_NOTE: &str = "ccbox itself: namespace isolation, no kernel boundary";
+/// Landlock ABI that engine `landlock` needs (Linux 6.12): from there on signals and abstract sockets end at the domain.
+pub const LANDLOCK_ABI: i32 = 6;
 
 /// What no engine of this version holds (R14).
 pub const GAPS: [&str; 1] = [
@@ -151,6 +173,10 @@ pub fn judge(o: &Observed) -> Probe {
                 hint: None,
             },
         ],
+        engines: match o.platform {
+            Platform::Linux | Platform::Wsl2 => engines(o),
+            Platform::Macos | Platform::Wsl1 | Platform::Other => Vec::new(),
+        },
         checks,
         gaps: gaps(o),
     }
@@ -167,6 +193,67 @@ fn gaps(o: &Observed) -> Vec<String> {
     };
     let all = of_mounts.iter().chain(&GAPS);
     all.map(|g| (*g).to_owned()).collect()
+}
+
+/// The engines of Linux.
+fn engines(o: &Observed) -> Vec<EngineStatus> {
+    let of = |name, note, obstacle: Option<Obstacle>| EngineStatus {
+        name,
+        available: obstacle.is_none(),
+        note,
+        reason: obstacle.as_ref().map(|o| o.reason.clone()),
+        hint: obstacle.and_then(|o| o.fix),
+    };
+    let builtin = match &o.builtin {
+        Trial::Works => None,
+        Trial::Fails(said) => Some(Obstacle {
+            reason: format!("ccbox cannot make its namespaces itself: {said}"),
+            fix: remedy::userns_fix(o),
+        }),
+    };
+    let bwrap = bwrap(o);
+    let bwrap = (!bwrap.available).then(|| Obstacle {
+        reason: bwrap.reason.unwrap_or_default(),
+        fix: bwrap.hint,
+    });
+    vec![
+        of("builtin", "ccbox makes the namespaces itself", builtin),
+        of("bwrap", "bubblewrap makes the namespaces", bwrap),
+        of(
+            "landlock",
+            "no namespaces: an allow list and the broker; the host's processes are visible, so it is taken only when asked for, or \
+             with sandbox = \"on\"",
+            no_landlock(o),
+        ),
+    ]
+}
+
+/// Why engine `landlock` cannot work.
+fn no_landlock(o: &Observed) -> Option<Obstacle> {
+    if o.landlock_abi < LANDLOCK_ABI {
+        let has = match o.landlock_abi {
+            0 => "none, or it is off".to_owned(),
+            n => format!("ABI {n}"),
+        };
+        return Some(Obstacle {
+            reason: format!("it needs Landlock ABI {LANDLOCK_ABI}, the kernel has {has}"),
+            fix: Some(
+                "Linux 6.12 or later with `landlock` in the kernel parameter lsm=".to_owned(),
+            ),
+        });
+    }
+    if let BrokerHost::Lacks(why) = &o.broker {
+        return Some(Obstacle {
+            reason: why.clone(),
+            fix: None,
+        });
+    }
+    // ptrace(2), Yama: from 2 on nobody reads another process' memory without a capability over it.
+    let yama = o.yama.filter(|y| *y >= 2)?;
+    Some(Obstacle {
+        reason: format!("kernel.yama.ptrace_scope is {yama}"),
+        fix: Some("sysctl kernel.yama.ptrace_scope=1".to_owned()),
+    })
 }
 
 /// What a micro VM would need (R13).
@@ -222,6 +309,21 @@ fn macos_checks(o: &Observed) -> Vec<Check> {
 }
 
 fn linux_native(o: &Observed) -> BackendStatus {
+    let bwrap = bwrap(o);
+    if bwrap.available || o.builtin != Trial::Works {
+        return bwrap;
+    }
+    BackendStatus {
+        name: "native",
+        available: true,
+        note: Some(BUILTIN_NOTE.to_owned()),
+        requires_install: false,
+        reason: None,
+        hint: None,
+    }
+}
+
+fn bwrap(o: &Observed) -> BackendStatus {
     match &o.bwrap {
         Err(Missing::NotInstalled) => BackendStatus {
             requires_install: true,
@@ -284,11 +386,12 @@ fn linux_checks(o: &Observed) -> Vec<Check> {
             Some(install_hint(&o.os, o.uid)),
         ),
     };
-    out.push(check("bubblewrap", true, bwrap));
+    let needed = o.builtin != Trial::Works;
+    out.push(check("bubblewrap", needed, bwrap));
     if let Ok(b) = &o.bwrap {
         out.push(check(
             "sandbox",
-            true,
+            needed,
             match &o.bwrap_trial {
                 Trial::Works => (true, "bubblewrap made every namespace".to_owned(), None),
                 Trial::Fails(said) => {

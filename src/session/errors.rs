@@ -125,12 +125,12 @@ pub(super) fn describe(failure: &SetupFailure, net: Option<NetSetup>) -> Session
         failure.step,
         Step::PrivateMounts | Step::Cover | Step::Mount
     ) {
-        // bubblewrap may be allowed to mount where the pre-stage is not, and manages without calls from after Linux 5.2.
+        // bubblewrap may be allowed to mount where the pre-stage is not.
         error.retry = net.and_then(|net| retry(failure.errno, net));
     }
     if failure.step == Step::Root {
         // Not from the initial root file system (pivot_root(2)); bubblewrap has another one between.
-        error.retry = net.filter(|net| *net == NetSetup::PreStage);
+        error.retry = net.filter(|net| *net != NetSetup::Inner);
     }
     if matches!(failure.step, Step::IdMaps | Step::Loopback) {
         // AppArmor lets an unconfined program make the namespace and takes its rights in it (Ubuntu 24.04).
@@ -159,13 +159,17 @@ pub(super) fn unanswered() -> SessionError {
     SessionError::new("the supervisor of the write rules ended before the command did")
 }
 
-/// Whether letting bubblewrap make the network namespace is worth a try.
+/// Whether bubblewrap is worth a try, and with what network: that of the host, or one it makes itself.
 fn retry(errno: i32, net: NetSetup) -> Option<NetSetup> {
     let refused = matches!(
         Errno::from_raw(errno),
         Errno::EPERM | Errno::EACCES | Errno::ENOSPC | Errno::EUSERS | Errno::ENOSYS
     );
-    (refused && net == NetSetup::PreStage).then_some(NetSetup::Inner)
+    match net {
+        NetSetup::PreStage if refused => Some(NetSetup::Inner),
+        NetSetup::Host if refused => Some(NetSetup::Host),
+        NetSetup::PreStage | NetSetup::Inner | NetSetup::Host => None,
+    }
 }
 
 /// The object is not there any more, or of another kind.
@@ -276,7 +280,8 @@ mod tests {
             (libc::ENOSPC, NetSetup::PreStage, Some(NetSetup::Inner)),
             (libc::ENOMEM, NetSetup::PreStage, None),
             (libc::EPERM, NetSetup::Inner, None),
-            (libc::EPERM, NetSetup::Host, None),
+            (libc::EPERM, NetSetup::Host, Some(NetSetup::Host)),
+            (libc::ENOMEM, NetSetup::Host, None),
         ] {
             assert_eq!(retry(errno, net), expected, "{errno} {net:?}");
         }

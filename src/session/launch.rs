@@ -160,7 +160,7 @@ fn engine(
     let (ours, theirs) = pair.ok_or_else(|| errors::lost("no control socket"))?;
     let (lifeline, watched) = fds::packet_pair().map_err(errors::resources)?;
     if stage.namespaced {
-        let flags = PreStage::namespaces(launch.net, &invocation.premounts);
+        let flags = PreStage::namespaces(launch.net);
         match fork_into(flags) {
             Ok(Forked::Parent(pid)) => {
                 return Ok(Live {

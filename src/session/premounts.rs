@@ -10,25 +10,31 @@
 //!
 //! Each place is opened inside the new tree without following a link and mounted on by descriptor. A place that has gone, or has become
 //! a link since the plan was made, ends the run. Nothing is ever created on a file system of the host.
+//!
+//! A kernel without those calls (before 5.12) makes the same mounts by mount(2), one after the other (`sys::classic`).
+
+mod pieces;
+mod yard;
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fstat, mkdirat};
 use nix::unistd::symlinkat;
 
-use super::covers;
-use super::wire::{self, Report, SetupFailure, Step};
+use self::pieces::{Pieces, Served};
+use self::yard::Yard;
+use super::wire::{SetupFailure, Step};
 use crate::backend::{Mount, OverlayMount, PreMount, STAGE};
 use crate::sys::fds::{self, Kind};
 use crate::sys::libc;
-use crate::sys::mounts::{self, Reach, Without, Workshop};
+use crate::sys::mounts::{Calls, Reach, Tree, Without};
+use crate::sys::namespaces;
 use crate::sys::objects::{self, permissions};
-use crate::sys::{fuse, namespaces};
 
 /// What a directory made on the way to a place permits.
 const PASSABLE_BITS: u32 = 0o755;
@@ -60,13 +66,16 @@ pub(super) fn make(
     }
     let private = |e: io::Error| Step::PrivateMounts.failed(&e, "");
     namespaces::make_mounts_private().map_err(private)?;
+    let calls = Calls::known();
     // First, so that ccbox is at it by the time the nodes are needed.
     let hides = all.iter().any(|m| cover_kind(m).is_some());
-    let served = hides.then(|| Served::begin(control, ids)).transpose();
+    let served = hides
+        .then(|| Served::begin(calls, control, ids))
+        .transpose();
     let served = served.map_err(|e| Step::Cover.failed(&e, ""))?.flatten();
     for mount in all {
         if let PreMount::Overlay(o) = mount {
-            overlay(o).map_err(|e| Step::Overlay.failed(&e, &o.at))?;
+            overlay(calls, o).map_err(|e| Step::Overlay.failed(&e, &o.at))?;
         }
     }
     let guest: Vec<&PreMount> = all.iter().filter(|m| m.in_guest()).collect();
@@ -75,21 +84,22 @@ pub(super) fn make(
     }
     // Modes are meant as they are written.
     let caller = nix::sys::stat::umask(Mode::empty());
-    let made = build(&guest, served);
+    let made = build(calls, &guest, served, control);
     nix::sys::stat::umask(caller);
     made.map(Some)
 }
 
 /// Where the kernel cannot overlay (before Linux 5.11, or on a file system that is no upper layer) the cache is an empty private
 /// directory (semantics 45).
-fn overlay(o: &OverlayMount) -> io::Result<()> {
+fn overlay(calls: Calls, o: &OverlayMount) -> io::Result<()> {
     if namespaces::mount_overlay(&o.lowers, &o.upper, &o.work, &o.at).is_ok() {
         return Ok(());
     }
     let plain = fds::open_no_links(&o.at.with_file_name("plain"))?;
     let place = fds::open_no_links(&o.at)?;
-    let tree = mounts::copy(plain.as_fd(), Reach::Mount)?;
-    mounts::attach(tree.as_fd(), place.as_fd())
+    let tree = calls.copy(plain, Reach::Mount)?;
+    let again = || fds::open_no_links(&o.at);
+    tree.attach(place.as_fd(), again).map(drop)
 }
 
 /// Something of the host, taken before [`STAGE`] hides it.
@@ -98,27 +108,34 @@ enum Taken {
     /// Nothing, or it can be taken when it is needed.
     Later,
     /// A tree.
-    Tree(OwnedFd),
+    Tree(Tree),
     /// Device nodes with their names.
-    Devices(Vec<(&'static str, OwnedFd)>),
+    Devices(Vec<(&'static str, Tree)>),
 }
 
-fn build(all: &[&PreMount], served: Option<Served>) -> Result<OwnedFd, SetupFailure> {
+fn build(
+    calls: Calls,
+    all: &[&PreMount],
+    served: Option<Served>,
+    control: &OwnedFd,
+) -> Result<OwnedFd, SetupFailure> {
     let workshop = |e: io::Error| Step::Cover.failed(&e, "");
     let mut taken = Vec::with_capacity(all.len());
     for mount in all {
-        taken.push(take(mount)?);
+        taken.push(take(calls, mount)?);
     }
     let stage = fds::open_no_links(Path::new(STAGE)).map_err(workshop)?;
-    let (pieces, top) = Pieces::make(stage, all, served).map_err(workshop)?;
+    let mut yard = Yard::open(calls, stage).map_err(workshop)?;
+    let pieces = Pieces::make(calls, &mut yard, all, served, control).map_err(workshop)?;
     let mut todo = all.iter().zip(taken).peekable();
     let root = match todo.next_if(|(mount, _)| is_root(mount)) {
         Some((_, Taken::Tree(tree))) => tree,
-        _ => tmpfs(PASSABLE_BITS, None).map_err(|e| Step::Mount.failed(&e, "/"))?,
+        _ => tmpfs(calls, PASSABLE_BITS, None).map_err(|e| Step::Mount.failed(&e, "/"))?,
     };
-    // On the mounts of the pieces, which stay below it, out of everybody's reach.
-    mounts::attach(root.as_fd(), top.as_fd()).map_err(workshop)?;
+    // With the mounts of the pieces out of everybody's reach.
+    let root = yard.put(root).map_err(workshop)?;
     let mut guest = Guest {
+        calls,
         own: Vec::new(),
         root,
         pieces,
@@ -129,7 +146,7 @@ fn build(all: &[&PreMount], served: Option<Served>) -> Result<OwnedFd, SetupFail
     for (mount, taken) in todo {
         guest.put(mount, taken)?;
     }
-    Ok(guest.root)
+    yard.hand_over(guest.root).map_err(workshop)
 }
 
 fn is_root(mount: &PreMount) -> bool {
@@ -140,7 +157,7 @@ fn is_root(mount: &PreMount) -> bool {
 }
 
 /// Takes what [`STAGE`] will hide, or what would contain it.
-fn take(mount: &PreMount) -> Result<Taken, SetupFailure> {
+fn take(calls: Calls, mount: &PreMount) -> Result<Taken, SetupFailure> {
     let PreMount::Guest { mount, devices } = mount else {
         return Ok(Taken::Later);
     };
@@ -148,11 +165,11 @@ fn take(mount: &PreMount) -> Result<Taken, SetupFailure> {
     match mount {
         Mount::RoBind { src, dst } | Mount::Bind { src, dst } | Mount::State { src, dst } => {
             if dst == Path::new("/") || src.starts_with(stage) || stage.starts_with(src) {
-                return tree(mount, src, *devices).map(Taken::Tree);
+                return tree(calls, mount, src, *devices).map(Taken::Tree);
             }
             Ok(Taken::Later)
         }
-        Mount::Dev { dst } => device_nodes()
+        Mount::Dev { dst } => device_nodes(calls)
             .map(Taken::Devices)
             .map_err(|e| Step::Mount.failed(&e, dst)),
         Mount::Overlay { .. }
@@ -169,7 +186,7 @@ fn take(mount: &PreMount) -> Result<Taken, SetupFailure> {
 
 /// A copy of a host path with everything mounted below, restricted. What is shown at its own path, which has no link in it, is taken
 /// without following one.
-fn tree(mount: &Mount, src: &Path, devices: bool) -> Result<OwnedFd, SetupFailure> {
+fn tree(calls: Calls, mount: &Mount, src: &Path, devices: bool) -> Result<Tree, SetupFailure> {
     let mut without = Without::SETUID;
     if !devices {
         without = without.and(Without::DEVICES);
@@ -178,22 +195,22 @@ fn tree(mount: &Mount, src: &Path, devices: bool) -> Result<OwnedFd, SetupFailur
         without = without.and(Without::WRITING);
     }
     let copy = || {
-        let tree = if src == mount.dst() {
-            mounts::copy(fds::open_no_links(src)?.as_fd(), Reach::Tree)?
+        let mut tree = if src == mount.dst() {
+            calls.copy(fds::open_no_links(src)?, Reach::Tree)?
         } else {
-            mounts::copy_of(src, Reach::Tree)?
+            calls.copy_of(src, Reach::Tree)?
         };
-        mounts::restrict(tree.as_fd(), Reach::Tree, without)?;
+        tree.restrict(without)?;
         Ok(tree)
     };
     copy().map_err(|e: io::Error| Step::Mount.failed(&e, src))
 }
 
 /// The nodes of a minimal /dev, and the caller's terminal as its console, so that ttyname(3) finds it in there.
-fn device_nodes() -> io::Result<Vec<(&'static str, OwnedFd)>> {
+fn device_nodes(calls: Calls) -> io::Result<Vec<(&'static str, Tree)>> {
     let node = |path: &Path| {
-        let node = mounts::copy_of(path, Reach::Tree)?;
-        mounts::restrict(node.as_fd(), Reach::Tree, Without::SETUID)?;
+        let mut node = calls.copy_of(path, Reach::Tree)?;
+        node.restrict(Without::SETUID)?;
         Ok::<_, io::Error>(node)
     };
     let mut nodes = Vec::with_capacity(DEVICES.len() + 1);
@@ -206,14 +223,14 @@ fn device_nodes() -> io::Result<Vec<(&'static str, OwnedFd)>> {
     Ok(nodes)
 }
 
-fn tmpfs(mode: u32, size: Option<u64>) -> io::Result<OwnedFd> {
+fn tmpfs(calls: Calls, mode: u32, size: Option<u64>) -> io::Result<Tree> {
     let mode = CString::new(format!("{mode:o}"))?;
     let size = size.map(|s| CString::new(s.to_string())).transpose()?;
     let mut options: Vec<(&CStr, &CStr)> = vec![(c"mode", &mode)];
     if let Some(size) = &size {
         options.push((c"size", size));
     }
-    mounts::file_system(c"tmpfs", &options, NO_SETUID_NO_DEVICES)
+    calls.file_system(c"tmpfs", &options, NO_SETUID_NO_DEVICES)
 }
 
 /// Directory or file, of a cover.
@@ -227,126 +244,10 @@ fn cover_kind(mount: &PreMount) -> Option<bool> {
     }
 }
 
-/// The file system that ccbox serves.
-#[derive(Debug)]
-struct Served {
-    mount: OwnedFd,
-    /// Covers made so far.
-    used: usize,
-}
-
-impl Served {
-    /// Makes it, and hands its device over. Whatever stands in the way (no device, no right to open it, no such file system) leaves the
-    /// placeholders: `None`.
-    fn begin(control: &OwnedFd, (uid, gid): (u32, u32)) -> io::Result<Option<Self>> {
-        let make = || {
-            let device = fuse::open_device()?;
-            let mount = fuse::file_system(&device, uid, gid)?;
-            Ok::<_, io::Error>((device, mount))
-        };
-        let Ok((device, mount)) = make() else {
-            return Ok(None);
-        };
-        wire::say_with(control, &Report::Covers, &[device])?;
-        Ok(Some(Self { mount, used: 0 }))
-    }
-
-    /// Puts it where copies of its nodes can be made.
-    fn mount(&self, place: BorrowedFd<'_>) -> io::Result<()> {
-        mounts::attach(self.mount.as_fd(), place)?;
-        fuse::learn_names(&self.mount)
-    }
-
-    /// The next node.
-    fn next(&mut self) -> io::Result<OwnedFd> {
-        let path = fds::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let name = covers::name(self.used);
-        self.used += 1;
-        Ok(nix::fcntl::openat(
-            &self.mount,
-            name.as_str(),
-            path,
-            Mode::empty(),
-        )?)
-    }
-}
-
-/// What covers and generated files are copies of.
-#[derive(Debug, Default)]
-struct Pieces {
-    /// Hides anything, and tells.
-    served: Option<Served>,
-    /// Hides a file.
-    file: Option<OwnedFd>,
-    /// Hides a directory.
-    directory: Option<OwnedFd>,
-    /// Generated files, by guest path.
-    generated: Vec<(PathBuf, OwnedFd)>,
-}
-
-impl Pieces {
-    /// Made on mounts over `stage`, one over the other; also the root of the uppermost.
-    fn make(
-        stage: OwnedFd,
-        all: &[&PreMount],
-        served: Option<Served>,
-    ) -> io::Result<(Self, OwnedFd)> {
-        let data: Vec<_> = all
-            .iter()
-            .filter_map(|m| match m {
-                PreMount::Guest {
-                    mount: Mount::Data { dst, content, mode },
-                    ..
-                } => Some((dst, content, *mode)),
-                PreMount::Overlay(_) | PreMount::Guest { .. } => None,
-            })
-            .collect();
-        let blank = |directory: bool| {
-            served.is_none() && all.iter().any(|m| cover_kind(m) == Some(directory))
-        };
-        let (files, directories) = (blank(false), blank(true));
-        let mut top = stage;
-        if let Some(served) = &served {
-            served.mount(top.as_fd())?;
-            top = served.mount.try_clone()?;
-        }
-        let mut pieces = Self {
-            served,
-            ..Self::default()
-        };
-        if data.is_empty() && !files && !directories {
-            return Ok((pieces, top));
-        }
-        let workshop = Workshop::mount(top.as_fd())?;
-        let nobody = Mode::empty();
-        if files {
-            pieces.file = Some(workshop.file(c"file", b"", nobody)?);
-        }
-        if directories {
-            pieces.directory = Some(workshop.directory(c"directory", nobody)?);
-        }
-        for (n, (dst, content, mode)) in data.into_iter().enumerate() {
-            let name = CString::new(n.to_string())?;
-            let file = workshop.file(&name, content, permissions(mode))?;
-            pieces.generated.push((dst.clone(), file));
-        }
-        workshop.seal()?;
-        Ok((pieces, workshop.into_root()))
-    }
-
-    /// What hides the next object, mounted nowhere yet. Served nodes come in the order of the plan.
-    fn cover(&mut self, is_dir: bool) -> io::Result<OwnedFd> {
-        if let Some(served) = &mut self.served {
-            return mounts::copy(served.next()?.as_fd(), Reach::Mount);
-        }
-        let blank = if is_dir { &self.directory } else { &self.file };
-        mounts::copy(blank.as_ref().ok_or(Errno::ENOENT)?.as_fd(), Reach::Mount)
-    }
-}
-
 /// The child's file system while it is being built.
 #[derive(Debug)]
 struct Guest {
+    calls: Calls,
     root: OwnedFd,
     /// Devices of the private file systems made for it; only there anything may be created.
     own: Vec<u64>,
@@ -370,7 +271,7 @@ impl Guest {
                     Mount::RoBind { src, .. } | Mount::Bind { src, .. } | Mount::State { src, .. },
                 ) = (&taken, mount)
                 {
-                    let taken = Taken::Tree(tree(mount, src, *devices)?);
+                    let taken = Taken::Tree(tree(self.calls, mount, src, *devices)?);
                     return self.guest(mount, taken);
                 }
                 self.guest(mount, taken)
@@ -381,7 +282,7 @@ impl Guest {
     fn guest(&mut self, mount: &Mount, taken: Taken) -> Result<(), SetupFailure> {
         let (dst, done) = match mount {
             Mount::RoBind { dst, .. } | Mount::Bind { dst, .. } | Mount::State { dst, .. } => {
-                (dst, self.bind(dst, &taken))
+                (dst, self.bind(dst, taken))
             }
             Mount::Tmpfs { dst, mode, size } => (dst, self.tmpfs(dst, *mode, *size)),
             Mount::Dir { dst, mode } => (
@@ -405,31 +306,37 @@ impl Guest {
         done.map_err(|e| Step::Mount.failed(&e, dst))
     }
 
-    fn bind(&self, dst: &Path, taken: &Taken) -> io::Result<()> {
+    fn bind(&self, dst: &Path, taken: Taken) -> io::Result<()> {
         let Taken::Tree(tree) = taken else {
             return Err(Errno::EINVAL.into());
         };
-        let new = if fds::kind(tree.as_raw_fd())? == Kind::Directory {
+        let object = tree.object().ok_or(Errno::EINVAL)?;
+        let new = if fds::kind(object.as_raw_fd())? == Kind::Directory {
             New::Directory(PASSABLE)
         } else {
             New::File(READABLE)
         };
-        mounts::attach(tree.as_fd(), self.place(dst, new)?.as_fd())
+        self.attach(tree, dst, new).map(drop)
     }
 
     fn tmpfs(&mut self, dst: &Path, mode: u32, size: Option<u64>) -> io::Result<()> {
-        let new = tmpfs(mode, size)?;
+        let tree = tmpfs(self.calls, mode, size)?;
+        let new = self.attach(tree, dst, New::Directory(PASSABLE))?;
         self.own.push(objects::device(&fstat(&new)?));
-        let place = self.place(dst, New::Directory(PASSABLE))?;
-        mounts::attach(new.as_fd(), place.as_fd())
+        Ok(())
     }
 
     /// It shows the process namespace of this process.
     fn proc(&self, dst: &Path) -> io::Result<()> {
         let without = NO_SETUID_NO_DEVICES.and(Without::EXECUTING);
-        let new = mounts::file_system(c"proc", &[], without)?;
-        let place = self.place(dst, New::Directory(PASSABLE))?;
-        mounts::attach(new.as_fd(), place.as_fd())
+        let tree = self.calls.file_system(c"proc", &[], without)?;
+        self.attach(tree, dst, New::Directory(PASSABLE)).map(drop)
+    }
+
+    /// Mounts it on what stands at a guest path, or on a new object there; its root.
+    fn attach(&self, tree: Tree, dst: &Path, new: New) -> io::Result<OwnedFd> {
+        let place = self.place(dst, new)?;
+        tree.attach(place.as_fd(), || self.open(dst))
     }
 
     fn symlink(&self, target: &Path, dst: &Path) -> io::Result<()> {
@@ -446,13 +353,12 @@ impl Guest {
     fn generated(&self, dst: &Path) -> io::Result<()> {
         let found = self.pieces.generated.iter().find(|(at, _)| at == dst);
         let (_, file) = found.ok_or(Errno::ENOENT)?;
-        let place = self.place(dst, New::File(READABLE))?;
-        let copy = mounts::copy(file.as_fd(), Reach::Mount)?;
-        mounts::attach(copy.as_fd(), place.as_fd())
+        let copy = self.calls.copy(file.try_clone()?, Reach::Mount)?;
+        self.attach(copy, dst, New::File(READABLE)).map(drop)
     }
 
     fn cover(&mut self, at: &Path, is_dir: bool) -> io::Result<()> {
-        let cover = self.pieces.cover(is_dir)?;
+        let cover = self.pieces.cover(self.calls, is_dir)?;
         let new = if is_dir {
             New::Directory(PASSABLE)
         } else {
@@ -463,13 +369,14 @@ impl Guest {
         if is_dir != (fds::kind(place.as_raw_fd())? == Kind::Directory) {
             return Err(Errno::ENOTDIR.into());
         }
-        mounts::attach(cover.as_fd(), place.as_fd())
+        let again = || self.open(at);
+        cover.attach(place.as_fd(), again).map(drop)
     }
 
     /// That mount alone, as `mount -o remount,bind,ro` does.
     fn read_only(&self, dst: &Path) -> io::Result<()> {
         let place = self.open(dst)?;
-        mounts::restrict(place.as_fd(), Reach::Mount, Without::WRITING)
+        self.calls.restrict(place.as_fd(), Without::WRITING)
     }
 
     fn dev(&mut self, dst: &Path, taken: Taken) -> io::Result<()> {
@@ -480,8 +387,7 @@ impl Guest {
         let dev = self.open(dst)?;
         for (name, node) in nodes {
             drop(create(&dev, std::ffi::OsStr::new(name), READABLE)?);
-            let place = self.open(&dst.join(name))?;
-            mounts::attach(node.as_fd(), place.as_fd())?;
+            self.attach(node, &dst.join(name), New::File(READABLE))?;
         }
         for (name, target) in LINKS {
             symlinkat(target, &dev, name)?;
@@ -489,12 +395,13 @@ impl Guest {
         for name in ["shm", "pts"] {
             mkdirat(&dev, name, PASSABLE)?;
         }
-        let terminals = mounts::file_system(
+        let terminals = self.calls.file_system(
             c"devpts",
             &[(c"ptmxmode", c"0666"), (c"mode", c"620")],
             Without::SETUID.and(Without::EXECUTING),
         )?;
-        mounts::attach(terminals.as_fd(), self.open(&dst.join("pts"))?.as_fd())
+        let again = New::Directory(PASSABLE);
+        self.attach(terminals, &dst.join("pts"), again).map(drop)
     }
 
     /// What stands at a guest path, or a new object there.

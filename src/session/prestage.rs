@@ -77,13 +77,11 @@ pub(super) enum Becomes {
 
 impl PreStage<'_> {
     /// Namespaces to fork into.
-    pub(super) fn namespaces(net: NetSetup, premounts: &[PreMount]) -> CloneFlags {
-        let mut flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID;
+    pub(super) fn namespaces(net: NetSetup) -> CloneFlags {
+        let mut flags =
+            CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS;
         if net == NetSetup::PreStage {
             flags |= CloneFlags::CLONE_NEWNET;
-        }
-        if !premounts.is_empty() {
-            flags |= CloneFlags::CLONE_NEWNS;
         }
         flags
     }
@@ -112,6 +110,7 @@ impl PreStage<'_> {
         };
         if self.namespaced {
             premounts::make(&self.premounts, control, self.ids)?;
+            show_own_processes();
             self.open_doors(control)?;
             give_up_privileges(self.ids.0).map_err(|e| Step::Privileges.failed(&e, ""))?;
         }
@@ -196,6 +195,13 @@ pub(super) fn settle(
         netlink::loopback_up().map_err(|e| Step::Loopback.failed(&e, ""))?;
     }
     Ok(())
+}
+
+/// bubblewrap looks its child up in /proc, by the number that the child has in this process namespace: in the /proc of the host that is
+/// somebody else or nobody, and then it gives up ("open /proc/2/ns/ns failed"). Where no fresh one may be mounted its own `--proc` will
+/// fail as well, and say so.
+fn show_own_processes() {
+    let _ = namespaces::make_mounts_private().and_then(|()| namespaces::mount_proc());
 }
 
 /// Leaves the engine no right over the namespaces of the pre-stage.

@@ -12,7 +12,7 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 
 use super::libc;
-use super::mounts::{self, Without};
+use super::mounts::{Calls, Tree, Without};
 
 /// Node of the root directory.
 pub const ROOT: u64 = 1;
@@ -48,8 +48,8 @@ pub fn make_patient(device: &OwnedFd) -> io::Result<()> {
 }
 
 /// The file system that `device` will answer for, mounted nowhere yet: read-only, nosuid, nodev, noexec, and only for processes with
-/// exactly these ids (no `allow_other`). Waits for no answer.
-pub fn file_system(device: &OwnedFd, uid: u32, gid: u32) -> io::Result<OwnedFd> {
+/// exactly these ids (no `allow_other`). Waits for no answer. With [`Calls::Classic`] the device must stay open until it is mounted.
+pub fn file_system(calls: Calls, device: &OwnedFd, uid: u32, gid: u32) -> io::Result<Tree> {
     let number = |n: u32| CString::new(n.to_string());
     let fd = CString::new(device.as_raw_fd().to_string())?;
     let (uid, gid) = (number(uid)?, number(gid)?);
@@ -64,7 +64,7 @@ pub fn file_system(device: &OwnedFd, uid: u32, gid: u32) -> io::Result<OwnedFd> 
         .and(Without::SETUID)
         .and(Without::DEVICES)
         .and(Without::EXECUTING);
-    mounts::file_system(c"fuse", &options, without)
+    calls.file_system(c"fuse", &options, without)
 }
 
 /// One request of the kernel.

@@ -41,6 +41,8 @@ pub(crate) use linux_tests;
 
 pub mod at;
 pub mod bpf;
+#[cfg_attr(not(target_os = "linux"), path = "absent/classic.rs")]
+pub mod classic;
 pub mod counter;
 #[cfg_attr(not(target_os = "linux"), path = "absent/cpu.rs")]
 pub mod cpu;

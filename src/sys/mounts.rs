@@ -1,5 +1,5 @@
-//! Mounts by descriptor (open_tree(2), move_mount(2), mount_setattr(2); Linux 5.12): what was looked at is what is mounted on, wherever
-//! its path leads by then.
+//! Mounts by descriptor: what was looked at is what is mounted on, wherever its path leads by then. With open_tree(2), move_mount(2),
+//! fsmount(2) and mount_setattr(2) (Linux 5.12), or by mount(2) alone (`classic`), as [`Calls`] says; what comes of it is the same.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -13,7 +13,7 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 
 use super::fds::{O_PATH, owned};
-use super::libc;
+use super::{classic, libc};
 
 // linux/mount.h; libc has them for some targets only.
 const OPEN_TREE_CLONE: libc::c_uint = 1;
@@ -60,7 +60,7 @@ impl Reach {
 }
 
 /// A copy of what stands at `object`, mounted nowhere yet. It has the flags of the mount it comes from.
-pub fn copy(object: BorrowedFd<'_>, reach: Reach) -> io::Result<OwnedFd> {
+fn copy(object: BorrowedFd<'_>, reach: Reach) -> io::Result<OwnedFd> {
     let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | reach.flag();
     // SAFETY: open_tree takes a descriptor number, a NUL-terminated path (a literal) and flags, and touches no other memory.
     let fd = unsafe { syscall!(SYS_open_tree, object.as_raw_fd(), c"".as_ptr(), flags) };
@@ -68,7 +68,7 @@ pub fn copy(object: BorrowedFd<'_>, reach: Reach) -> io::Result<OwnedFd> {
 }
 
 /// Like [`copy`], of what a path leads to, links included.
-pub fn copy_of(path: &Path, reach: Reach) -> io::Result<OwnedFd> {
+fn copy_of(path: &Path, reach: Reach) -> io::Result<OwnedFd> {
     let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | reach.flag();
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: open_tree takes a directory (AT_FDCWD), a NUL-terminated path that outlives the call and flags, and touches no other memory.
@@ -98,7 +98,7 @@ impl Without {
 }
 
 /// Adds these restrictions; what is switched off already stays so.
-pub fn restrict(tree: BorrowedFd<'_>, reach: Reach, without: Without) -> io::Result<()> {
+fn restrict(tree: BorrowedFd<'_>, reach: Reach, without: Without) -> io::Result<()> {
     let attributes = MountAttr {
         set: without.0,
         ..MountAttr::default()
@@ -119,11 +119,7 @@ pub fn restrict(tree: BorrowedFd<'_>, reach: Reach, without: Without) -> io::Res
 }
 
 /// A new file system with these `key=value` options, mounted nowhere yet (fsopen(2), fsconfig(2), fsmount(2); Linux 5.2).
-pub fn file_system(
-    kind: &CStr,
-    options: &[(&CStr, &CStr)],
-    without: Without,
-) -> io::Result<OwnedFd> {
+fn file_system(kind: &CStr, options: &[(&CStr, &CStr)], without: Without) -> io::Result<OwnedFd> {
     // SAFETY: fsopen takes a NUL-terminated name and flags.
     let context = unsafe { syscall!(SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC) };
     let context = owned(Errno::result(context)?)?;
@@ -170,8 +166,8 @@ fn configure(
     Ok(())
 }
 
-/// Mounts what [`copy`] gave on `place`.
-pub fn attach(tree: BorrowedFd<'_>, place: BorrowedFd<'_>) -> io::Result<()> {
+/// Mounts what is mounted nowhere yet on `place`.
+fn attach(tree: BorrowedFd<'_>, place: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: move_mount takes two descriptor numbers, two NUL-terminated paths (literals) and flags, and touches no other memory.
     let r = unsafe {
         syscall!(
@@ -187,6 +183,145 @@ pub fn attach(tree: BorrowedFd<'_>, place: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// With which calls mounts are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Calls {
+    /// open_tree(2) and what came with it, up to mount_setattr(2), the last of them (Linux 5.12).
+    New,
+    /// mount(2).
+    Classic,
+}
+
+impl Calls {
+    /// Those that this kernel, or the filter around this process, knows.
+    #[must_use]
+    pub fn known() -> Self {
+        // SAFETY: with flags that do not exist mount_setattr looks at no memory and changes nothing (EINVAL).
+        let asked = unsafe {
+            syscall!(
+                SYS_mount_setattr,
+                -1,
+                c"".as_ptr(),
+                libc::c_uint::MAX,
+                std::ptr::null::<MountAttr>(),
+                0usize,
+            )
+        };
+        match Errno::result(asked) {
+            Err(Errno::ENOSYS) => Self::Classic,
+            _ => Self::New,
+        }
+    }
+
+    /// A copy of what stands at `object`, to be mounted. It has the flags of the mount it comes from.
+    pub fn copy(self, object: OwnedFd, reach: Reach) -> io::Result<Tree> {
+        Ok(match self {
+            Self::New => Tree::Detached(copy(object.as_fd(), reach)?),
+            Self::Classic => Tree::Object(object, reach, None),
+        })
+    }
+
+    /// Like [`Self::copy`], of what a path leads to, links included.
+    pub fn copy_of(self, path: &Path, reach: Reach) -> io::Result<Tree> {
+        Ok(match self {
+            Self::New => Tree::Detached(copy_of(path, reach)?),
+            Self::Classic => {
+                let object = nix::fcntl::open(path, O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
+                Tree::Object(object, reach, None)
+            }
+        })
+    }
+
+    /// A new file system with these `key=value` options, to be mounted.
+    pub fn file_system(
+        self,
+        kind: &CStr,
+        options: &[(&CStr, &CStr)],
+        without: Without,
+    ) -> io::Result<Tree> {
+        Ok(match self {
+            Self::New => Tree::Detached(file_system(kind, options, without)?),
+            Self::Classic => {
+                let owned = |(key, value): &(&CStr, &CStr)| (CString::from(*key), (*value).into());
+                let options = options.iter().map(owned).collect();
+                Tree::Kind(kind.into(), options, without)
+            }
+        })
+    }
+
+    /// Adds these restrictions to the mount that `root` is the root of; what is switched off already stays so.
+    pub fn restrict(self, root: BorrowedFd<'_>, without: Without) -> io::Result<()> {
+        match self {
+            Self::New => restrict(root, Reach::Mount, without),
+            Self::Classic => classic::restrict(root, Reach::Mount, without),
+        }
+    }
+}
+
+/// Something that is mounted nowhere yet.
+#[derive(Debug)]
+pub enum Tree {
+    /// The mounts are made.
+    Detached(OwnedFd),
+    /// This object will be bound, then restricted.
+    Object(OwnedFd, Reach, Option<Without>),
+    /// A file system of this kind will be made, with these options.
+    Kind(CString, Vec<(CString, CString)>, Without),
+}
+
+impl Tree {
+    /// All of it will have these restrictions; what is switched off already stays so.
+    pub fn restrict(&mut self, more: Without) -> io::Result<()> {
+        match self {
+            Self::Detached(tree) => restrict(tree.as_fd(), Reach::Tree, more)?,
+            Self::Object(_, _, without) => {
+                *without = Some(without.map_or(more, |some| some.and(more)));
+            }
+            Self::Kind(_, _, without) => *without = without.and(more),
+        }
+        Ok(())
+    }
+
+    /// Its root, or what will be.
+    #[must_use]
+    pub fn object(&self) -> Option<&OwnedFd> {
+        match self {
+            Self::Detached(object) | Self::Object(object, _, _) => Some(object),
+            Self::Kind(..) => None,
+        }
+    }
+
+    /// Mounts it on `place` and returns its root, for which `again` opens the path of the place once more.
+    pub fn attach(
+        self,
+        place: BorrowedFd<'_>,
+        again: impl FnOnce() -> io::Result<OwnedFd>,
+    ) -> io::Result<OwnedFd> {
+        match self {
+            Self::Detached(tree) => {
+                attach(tree.as_fd(), place)?;
+                Ok(tree)
+            }
+            Self::Object(object, reach, without) => {
+                classic::bind(object.as_fd(), place, reach)?;
+                let root = again()?;
+                if let Some(without) = without {
+                    classic::restrict(root.as_fd(), reach, without)?;
+                }
+                Ok(root)
+            }
+            Self::Kind(kind, options, without) => {
+                classic::file_system(&kind, &options, without, place)?;
+                let root = again()?;
+                if without.and(Without::WRITING) == without {
+                    classic::restrict(root.as_fd(), Reach::Mount, Without::WRITING)?;
+                }
+                Ok(root)
+            }
+        }
+    }
+}
+
 /// Small files and directories on a mount of their own: read-only, nosuid, nodev, noexec, and so is every copy of them. Copies can
 /// only be made while it is mounted somewhere (before Linux 6.15).
 #[derive(Debug)]
@@ -195,14 +330,18 @@ pub struct Workshop {
 }
 
 impl Workshop {
-    /// Made on a mount over `place`, whose content is out of reach from then on.
-    pub fn mount(place: BorrowedFd<'_>) -> io::Result<Self> {
+    /// The file system it is made on.
+    pub fn place(calls: Calls) -> io::Result<Tree> {
         let without = Without::SETUID
             .and(Without::DEVICES)
             .and(Without::EXECUTING);
-        let root = file_system(c"tmpfs", &[(c"mode", c"0700")], without)?;
-        attach(root.as_fd(), place)?;
-        Ok(Self { root })
+        calls.file_system(c"tmpfs", &[(c"mode", c"0700")], without)
+    }
+
+    /// In that file system, whose root this is.
+    #[must_use]
+    pub fn at(root: OwnedFd) -> Self {
+        Self { root }
     }
 
     /// A file with this content.
@@ -224,14 +363,8 @@ impl Workshop {
         Ok(nix::fcntl::openat(&self.root, name, path, Mode::empty())?)
     }
 
-    /// Its root, to be mounted over.
-    #[must_use]
-    pub fn into_root(self) -> OwnedFd {
-        self.root
-    }
-
     /// From here on nothing can be made in it, and copies are read-only.
-    pub fn seal(&self) -> io::Result<()> {
-        restrict(self.root.as_fd(), Reach::Mount, Without::WRITING)
+    pub fn seal(&self, calls: Calls) -> io::Result<()> {
+        calls.restrict(self.root.as_fd(), Without::WRITING)
     }
 }

@@ -150,6 +150,8 @@ fn the_probe_answers_in_words_and_in_json() {
         "native",
         "none",
         "microvm",
+        "engines",
+        "builtin",
         "mechanisms",
         "landlock",
         "seccomp",
@@ -164,6 +166,13 @@ fn the_probe_answers_in_words_and_in_json() {
     assert_eq!(v["backends"][1]["name"], "none");
     assert_eq!(v["backends"][1]["available"], true);
     assert_eq!(v["backends"][2]["available"], false);
+    for (n, name) in ["builtin", "bwrap", "landlock"].into_iter().enumerate() {
+        assert_eq!(v["engines"][n]["name"], name);
+        assert!(
+            !require_sandbox() || v["engines"][n]["available"] == true,
+            "{v}"
+        );
+    }
     if require_sandbox() {
         assert_eq!(v["backends"][0]["available"], true);
         assert_eq!(
@@ -201,4 +210,9 @@ fn the_probe_names_forbidden_user_namespaces() {
         "{native}"
     );
     assert_eq!(native["hint"], "sysctl -w user.max_user_namespaces=28633");
+    let available = |n: usize| v["engines"][n]["available"].as_bool();
+    assert_eq!(
+        [0, 1, 2].map(available),
+        [Some(false), Some(false), Some(true)]
+    );
 }

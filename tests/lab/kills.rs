@@ -1,4 +1,4 @@
-//! A storm of SIGKILLs on an engine that needs no other program (bubblewrap finds its own processes by the numbers of the host's /proc), in a process and mount namespace of its own where nobody else's processes and files are.
+//! A storm of SIGKILLs, in a process and mount namespace of its own where nobody else's processes and files are.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

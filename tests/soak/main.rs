@@ -12,6 +12,7 @@
 #[path = "../lab/lab.rs"]
 mod lab;
 
+mod engines;
 mod git_attacker;
 mod git_config;
 mod kills;

@@ -85,6 +85,21 @@ fn require_on_off() {
     }
 }
 
+/// An open network is no reason for another program.
+#[test]
+fn an_open_network_needs_no_bubblewrap() {
+    let mut p = policy();
+    p.net.mode = crate::policy::NetworkMode::Open;
+    for (engine, offer) in [
+        (EngineChoice::Auto, have()),
+        (EngineChoice::Auto, lack()),
+        (EngineChoice::Builtin, lack()),
+    ] {
+        p.engine = engine;
+        assert!(matches!(choose(&p, &offer), Ok(Chosen::Builtin(_))));
+    }
+}
+
 #[test]
 fn other_systems_are_refused_not_run_bare() {
     let mac = Offer {
@@ -106,6 +121,7 @@ fn other_systems_are_refused_not_run_bare() {
 
 #[test]
 fn the_kernel_floor_of_landlock_is_named() {
+    assert_eq!(backend::landlock::ABI, crate::host::probe::LANDLOCK_ABI);
     let said = |abi, yama| match kernel(abi, yama) {
         Ok(()) => "fits".to_owned(),
         Err(e) => e.to_string(),

@@ -9,8 +9,11 @@ use std::time::{Duration, Instant};
 use super::super::broker::{self, BrokerHost};
 use super::super::bwrap::{self, Bwrap, Missing};
 use super::super::platform::Platform;
-use super::super::{FsView, NEST_MARK, RealFs};
+use super::super::{FsView, RealFs, is_nested};
 use super::remedy::Obstacle;
+use crate::sys::libc;
+use crate::sys::namespaces::{self, CloneFlags};
+use crate::sys::process::{Change, Forked, WaitFor, exit_now, fork_into, wait};
 
 /// The hidden first argument with which this executable tries one thing as a child of the probe.
 pub const CHILD_ARG: &str = "__probe";
@@ -94,6 +97,10 @@ pub struct Observed {
     pub bwrap_without_proc: Option<Trial>,
     /// A user namespace made by ccbox itself, with a network namespace in it.
     pub userns: Trial,
+    /// The same with a process namespace and a fresh /proc, as engine `builtin` makes them.
+    pub builtin: Trial,
+    /// `kernel.yama.ptrace_scope`, where the kernel has it.
+    pub yama: Option<u8>,
     /// Landlock ABI, 0 for none.
     pub landlock_abi: i32,
     /// `/proc/sys/kernel/seccomp/actions_avail`.
@@ -158,12 +165,14 @@ pub fn observe(exe: &Path, deep: bool) -> Observed {
         uid: nix::unistd::getuid().as_raw(),
         os: OsRelease::read(&fs),
         container: container(&fs),
-        nested: fs.kind(Path::new(NEST_MARK)).is_some(),
+        nested: is_nested(&fs),
         bwrap,
         bwrap_version,
         bwrap_trial,
         bwrap_without_proc,
         userns: try_self(exe, "userns"),
+        builtin: try_self(exe, "builtin"),
+        yama: broker::yama(&fs),
         landlock_abi: landlock_abi(),
         seccomp_actions: small("/proc/sys/kernel/seccomp/actions_avail"),
         broker: broker::look(&fs),
@@ -344,6 +353,9 @@ pub fn child(what: Option<&OsStr>) -> Result<ExitCode, String> {
     match what.and_then(OsStr::to_str) {
         Some("alive") => Ok(ExitCode::SUCCESS),
         Some("userns") => make_namespaces().map(|()| ExitCode::SUCCESS),
+        Some("builtin") => make_namespaces()
+            .and_then(|()| mount_proc())
+            .map(|()| ExitCode::SUCCESS),
         _ => Err("unknown trial".to_owned()),
     }
 }
@@ -352,7 +364,7 @@ pub fn child(what: Option<&OsStr>) -> Result<ExitCode, String> {
 /// first step pass and takes the capabilities away, so only the second tells.
 #[cfg(target_os = "linux")]
 fn make_namespaces() -> Result<(), String> {
-    use nix::sched::{CloneFlags, unshare};
+    use nix::sched::unshare;
     let said = |what: &str, e: &dyn std::fmt::Display| format!("{what}: {e}");
     let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
     unshare(CloneFlags::CLONE_NEWUSER).map_err(|e| said("unshare(CLONE_NEWUSER)", &e.desc()))?;
@@ -365,6 +377,26 @@ fn make_namespaces() -> Result<(), String> {
     write("gid_map", format!("{gid} {gid} 1"))?;
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC)
         .map_err(|e| said("unshare(CLONE_NEWNET)", &e.desc()))
+}
+
+/// /proc shows the process namespace of who mounts it: a child's.
+fn mount_proc() -> Result<(), String> {
+    let said = |e: std::io::Error| format!("mounting a fresh /proc: {}", crate::exit::reason(&e));
+    namespaces::make_mounts_private().map_err(said)?;
+    match fork_into(CloneFlags::CLONE_NEWPID).map_err(said)? {
+        Forked::Child => {
+            let failed = namespaces::mount_proc().err();
+            let errno = failed.map_or(0, |e| e.raw_os_error().unwrap_or(libc::EIO));
+            exit_now(u8::try_from(errno).unwrap_or(u8::MAX))
+        }
+        Forked::Parent(pid) => match wait(pid.as_raw(), WaitFor::End).map_err(said)? {
+            Some((_, Change::Exited(0))) => Ok(()),
+            Some((_, Change::Exited(errno))) => {
+                Err(said(std::io::Error::from_raw_os_error(errno.into())))
+            }
+            _ => Err("mounting a fresh /proc: the trial did not end".to_owned()),
+        },
+    }
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -18,7 +18,9 @@ fn healthy() -> Observed {
         bwrap_trial: Trial::Works,
         bwrap_without_proc: None,
         userns: Trial::Works,
-        landlock_abi: 3,
+        builtin: Trial::Works,
+        yama: None,
+        landlock_abi: 7,
         broker: BrokerHost::Works,
         seccomp_actions: Some("kill_process errno user_notif allow\n".into()),
         seccomp_filtered: false,
@@ -38,6 +40,7 @@ fn failing(said: &str) -> Observed {
         bwrap_trial: Trial::Fails(said.into()),
         bwrap_without_proc: Some(Trial::Fails(said.into())),
         userns: Trial::Fails("unshare(CLONE_NEWUSER): Operation not permitted".into()),
+        builtin: Trial::Fails("unshare(CLONE_NEWUSER): Operation not permitted".into()),
         ..healthy()
     }
 }
@@ -114,7 +117,8 @@ fn a_missing_bubblewrap_names_the_distributions_own_command() {
             os: OsRelease::parse(os),
             uid,
             bwrap: Err(Missing::NotInstalled),
-            ..healthy()
+            bwrap_without_proc: None,
+            ..failing("no bubblewrap")
         });
         assert!(!n.available && n.requires_install);
         assert_eq!(n.hint.as_deref(), Some(want));
@@ -207,7 +211,7 @@ fn a_bubblewrap_that_others_can_write_is_not_used() {
             path: "/usr/local/bin/bwrap".into(),
             why: "it is not owned by root",
         }),
-        ..healthy()
+        ..failing("no bubblewrap")
     });
     assert!(!n.available && n.reason.unwrap().contains("it is not owned by root"));
 }
@@ -220,6 +224,73 @@ fn a_program_that_is_not_bubblewrap_asks_for_an_installation() {
     });
     assert!(!n.available && n.requires_install);
     assert_eq!(n.hint.as_deref(), Some("sudo apt-get install bubblewrap"));
+}
+
+/// A fresh machine needs no package.
+#[test]
+fn without_bubblewrap_ccbox_is_enough() {
+    let o = Observed {
+        bwrap: Err(Missing::NotInstalled),
+        bwrap_trial: Trial::Fails("no bubblewrap".into()),
+        ..healthy()
+    };
+    let n = native(&o);
+    assert!(n.available && !n.requires_install);
+    assert_eq!(n.note.as_deref(), Some(BUILTIN_NOTE));
+    let checks = judge(&o).checks;
+    assert!(checks.iter().all(|c| c.ok || !c.required), "{checks:?}");
+}
+
+#[test]
+fn every_engine_says_whether_it_works_and_why_not() {
+    let said = |o: &Observed| -> Vec<String> {
+        let engines = judge(o).engines.into_iter();
+        let words = |e: EngineStatus| match (e.available, e.reason) {
+            (true, None) => e.name.to_owned(),
+            (_, reason) => format!("{} not: {}", e.name, reason.unwrap_or_default()),
+        };
+        engines.map(words).collect()
+    };
+    assert_eq!(said(&healthy()), ["builtin", "bwrap", "landlock"]);
+    let forbidden = Observed {
+        max_user_namespaces: Some(0),
+        ..failing("bwrap: No space left on device")
+    };
+    let [builtin, bwrap, landlock] = said(&forbidden).try_into().unwrap();
+    assert!(builtin.contains("CLONE_NEWUSER") && bwrap.contains("max_user_namespaces is 0"));
+    assert_eq!(landlock, "landlock");
+    let hint = |o: &Observed| judge(o).engines[0].hint.clone().unwrap();
+    assert!(hint(&forbidden).contains("sysctl -w user.max_user_namespaces"));
+    for (o, why) in [
+        (
+            Observed {
+                landlock_abi: 5,
+                ..healthy()
+            },
+            "landlock not: it needs Landlock ABI 6, the kernel has ABI 5",
+        ),
+        (
+            Observed {
+                broker: BrokerHost::Lacks("a filter traps already".into()),
+                ..healthy()
+            },
+            "landlock not: a filter traps already",
+        ),
+        (
+            Observed {
+                yama: Some(2),
+                ..healthy()
+            },
+            "landlock not: kernel.yama.ptrace_scope is 2",
+        ),
+    ] {
+        assert_eq!(said(&o)[2], why);
+    }
+    let mac = Observed {
+        platform: Platform::Macos,
+        ..healthy()
+    };
+    assert!(said(&mac).is_empty());
 }
 
 #[test]
@@ -253,6 +324,12 @@ fn text_and_json_carry_the_same_answers() {
       native           available: bubblewrap: namespace isolation, no kernel boundary
       none             available: no isolation; the environment is still scrubbed
       microvm          unavailable: not supported yet: this version has no virtual machine monitor; /dev/kvm is missing too
+
+    engines
+      builtin          available: ccbox makes the namespaces itself
+      bwrap            available: bubblewrap makes the namespaces
+      landlock         unavailable: it needs Landlock ABI 6, the kernel has none, or it is off
+                       hint: Linux 6.12 or later with `landlock` in the kernel parameter lsm=
 
     mechanisms
       bubblewrap       ok: /usr/bin/bwrap (0.8.0)

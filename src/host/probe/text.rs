@@ -44,6 +44,19 @@ pub fn render(p: &Probe) -> String {
             let _ = writeln!(out, "  {:<16} hint: {h}", "");
         }
     }
+    if !p.engines.is_empty() {
+        out.push_str("\nengines\n");
+    }
+    for e in &p.engines {
+        let (state, words) = match &e.reason {
+            None => ("available", e.note),
+            Some(reason) => ("unavailable", reason.as_str()),
+        };
+        let _ = writeln!(out, "  {:<16} {state}: {words}", e.name);
+        if let Some(h) = &e.hint {
+            let _ = writeln!(out, "  {:<16} hint: {h}", "");
+        }
+    }
     if !p.checks.is_empty() {
         out.push_str("\nmechanisms\n");
     }

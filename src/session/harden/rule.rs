@@ -37,6 +37,8 @@ pub(super) enum Errno {
     Acces = 13,
     Busy = 16,
     NoSys = 38,
+    /// EXFULL, which prctl(2) never answers with.
+    ExFull = 54,
     ProtoNoSupport = 93,
     AfNoSupport = 97,
 }

@@ -215,6 +215,15 @@ const SOCKETPAIR_WITH_UNIX: Rule =
 /// EACCES as with Unix sockets.
 const SOCKET_OF_NOTHING: Rule = Rule::Always(EACCES);
 
+/// What marks a run on the private /run elsewhere (semantics 46) is an answer here, which only a filter can give.
+const INSIDE: Rule = Rule::Cases(
+    &[&[clause(
+        &[Arg(0).is(crate::sys::prctl::INSIDE)],
+        Verdict::Refuse(Errno::ExFull),
+    )]],
+    Allow,
+);
+
 // linux/fs.h, linux/fsverity.h.
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_SETVERSION: u32 = 0x4008_7602;
@@ -331,6 +340,7 @@ pub(super) const ROWS: &[Row] = &[
 /// Where no namespaces and no mounts stand behind the filter. Shared memory, semaphores and message queues are the host's there.
 pub(super) const ALONE: &[Row] = &[
     row("ioctl", 16, 29, IOCTL_ALONE),
+    row("prctl", 157, 167, INSIDE),
     row("file_setattr", 469, 469, NO),
     row("prlimit64", 302, 261, PRLIMIT),
     row("shmget", 29, 194, UNKNOWN),

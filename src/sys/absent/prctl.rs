@@ -95,3 +95,12 @@ pub enum Left {
 pub fn drop_capabilities(_left: Left) -> io::Result<()> {
     absent()
 }
+
+/// A question to the filter of a run, which there is none of here.
+pub const INSIDE: u32 = 0x6363_6278;
+
+/// Never.
+#[must_use]
+pub fn is_inside() -> bool {
+    false
+}

@@ -1,8 +1,6 @@
 //! Runs without the creation broker: those that need none, and those of a kernel or a container that cannot carry it.
 
-use std::fs;
-
-use super::{Case, cases};
+use super::cases;
 
 /// Each way a host can lack it, with the words that say so.
 const LACKS: [(&str, &str); 4] = [
@@ -14,12 +12,9 @@ const LACKS: [(&str, &str); 4] = [
 
 const ENGINES: [&str; 2] = ["builtin", "bwrap"];
 
-/// `$L WHAT COMMAND…` runs a command where that is lacking; `$C` is the call with `--engine`.
-fn prepared(case: &Case, engine: &str, script: &str) -> String {
-    fs::write(case.t().join("lacks.py"), include_str!("lacks.py")).unwrap();
-    format!(
-        "L='python3 '$T/lacks.py; C=\"env -C $T/ws ccbox run --engine {engine} --spec $T/spec.toml\"\n{script}"
-    )
+/// `$C` is the call with `--engine`.
+fn prepared(engine: &str, script: &str) -> String {
+    format!("C=\"env -C $T/ws ccbox run --engine {engine} --spec $T/spec.toml\"\n{script}")
 }
 
 /// A rule that only the broker can hold keeps the command from starting: one line names rule and reason, 125, nothing is left.
@@ -37,7 +32,7 @@ fn a_rule_that_needs_the_broker_is_refused_without_it() {
                     let steps = format!(
                         "$L {what} $C -- sh -c 'echo started'; echo rc=$?; ls -A ws; pgrep -f $T/spec.toml"
                     );
-                    prepared(&c, engine, &steps)
+                    prepared(engine, &steps)
                 };
                 for (what, why) in LACKS {
                     c.steps(&script(what)).prints("rc=125\n").refuses(&[
@@ -70,7 +65,7 @@ fn what_needs_no_broker_runs_without_it_and_says_so() {
                     $L {what} $C -v -- sh -c 'echo e > prot || echo held; cat hidden; echo x > made && mv made moved; (echo x > .env) && echo open'
                     echo rc=$?; cat ws/prot; ls -A ws; rm -f ws/.env; pgrep -f $T/spec.toml"
                 );
-                c.steps(&prepared(&c, engine, &script))
+                c.steps(&prepared(engine, &script))
             };
             let line = |err: &str| {
                 let mut lines = err.lines().filter(|l| l.starts_with("ccbox: enforced: "));
@@ -101,14 +96,13 @@ fn the_probe_says_why_there_is_no_broker() {
     for c in cases() {
         for (what, why) in LACKS {
             let script = format!("$L {what} ccbox probe | grep '^  broker'");
-            let done = c.steps(&prepared(&c, "auto", &script));
+            let done = c.steps(&prepared("auto", &script));
             assert!(
                 done.out.contains("missing") && done.out.contains(why),
                 "{done:?}"
             );
         }
         let done = c.steps(&prepared(
-            &c,
             "auto",
             "$L nothing ccbox probe | grep '^  broker'",
         ));
@@ -151,7 +145,7 @@ fn without_write_rules_nothing_is_trapped() {
                 } else {
                     "up\n0\n501\nidle\n"
                 };
-                c.root_steps(&prepared(&c, engine, &script)).prints(want);
+                c.root_steps(&prepared(engine, &script)).prints(want);
             }
         }
     }

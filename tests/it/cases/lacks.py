@@ -4,6 +4,7 @@ import ctypes, os, platform, struct, subprocess, sys
 libc = ctypes.CDLL(None, use_errno=True)
 SECCOMP = {"x86_64": 317, "aarch64": 277}[platform.machine()]
 LANDLOCK_CREATE_RULESET, EINVAL, ENOSYS = 444, 22, 38
+MOUNTS = [*range(428, 434), 442]  # open_tree, move_mount, fsopen, fsconfig, fsmount, fspick; mount_setattr
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
 NUMBER, OPERATION, FLAGS = 0, 16, 24  # in struct seccomp_data: nr, the low halves of args[0] and args[1]
 
@@ -35,6 +36,9 @@ def install(program, flags=0):
 WHAT = {
     "nothing": [],
     "landlock": [load(NUMBER), unless(LANDLOCK_CREATE_RULESET, 1), answer(ERRNO | ENOSYS), answer(ALLOW)],
+    # Before Linux 5.12 mount_setattr is missing, before 5.2 all of them.
+    "mount_setattr": [load(NUMBER), unless(442, 1), answer(ERRNO | ENOSYS), answer(ALLOW)],
+    "mounts": [load(NUMBER), *(i for n in MOUNTS for i in (unless(n, 1), answer(ERRNO | ENOSYS))), answer(ALLOW)],
     # Before Linux 5.0: no sizes to ask for, and no such flag.
     "notification": [
         load(NUMBER), unless(SECCOMP, 6),
@@ -50,4 +54,6 @@ WHAT = {
 what, command = sys.argv[1], sys.argv[2:]
 if WHAT[what]:
     install(WHAT[what], 8 if what == "owned" else 0)
-sys.exit(subprocess.call(command))
+if what == "owned":
+    sys.exit(subprocess.call(command))
+os.execvp(command[0], command)

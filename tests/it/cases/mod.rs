@@ -31,6 +31,9 @@ use crate::support::require_sandbox;
 /// Steps that take longer than this hang.
 const TIME_LIMIT: &str = "60";
 
+/// `$L WHAT COMMAND...`: the command where the kernel lacks something.
+const LACKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/cases/lacks.py");
+
 /// `$T` with `ws` and `spec.toml` in it; `home` and the binary lie beside it.
 #[derive(Debug)]
 pub(crate) struct Case {
@@ -154,6 +157,7 @@ impl Case {
                 format!("env -C {t}/ws ccbox run --spec {t}/spec.toml --"),
             )
             .env("RH", format!("ccbox run --spec {t}/spec.toml --"))
+            .env("L", format!("python3 {LACKS}"))
             .env(
                 "AS",
                 format!("setpriv --reuid={uid} --regid={gid} --clear-groups"),
@@ -179,6 +183,11 @@ impl Done {
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
+    }
+
+    /// Standard output.
+    pub(crate) fn out(&self) -> &str {
+        &self.out
     }
 
     /// Fails unless standard output is exactly so.

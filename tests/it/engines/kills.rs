@@ -16,6 +16,11 @@ fn builtin_leaves_nothing() {
 }
 
 #[test]
+fn bwrap_leaves_nothing() {
+    killed("bwrap");
+}
+
+#[test]
 fn landlock_leaves_nothing() {
     killed("landlock");
 }

@@ -4,7 +4,16 @@ use super::Engine;
 use crate::cases::cases;
 use crate::escape::machine_root;
 
-const ENGINES: [Engine; 3] = [Engine::Bwrap, Engine::Builtin, Engine::Landlock];
+pub(super) const ENGINES: [Engine; 4] = [
+    Engine::Bwrap,
+    Engine::Builtin,
+    Engine::Classic,
+    Engine::Landlock,
+];
+
+pub(super) fn around(engine: Engine, script: &str) -> String {
+    format!("{}\n{script}", engine.around())
+}
 
 /// Without user namespaces two engines say so, and the third does its work.
 #[test]
@@ -13,12 +22,12 @@ fn without_user_namespaces() {
         for engine in ENGINES {
             case.spec(&format!("engine = \"{}\"", engine.name()), "", "");
             let script = "unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_user_namespaces; exec $R sh -c \"echo hi > f; cat f; rm f\"'; echo rc=$?";
-            let done = case.steps(script);
+            let done = case.steps(&around(engine, script));
             match engine {
                 Engine::Landlock => {
                     done.prints("hi\nrc=0\n").says_nothing();
                 }
-                Engine::Bwrap | Engine::Builtin => {
+                Engine::Bwrap | Engine::Builtin | Engine::Classic => {
                     done.prints("rc=125\n")
                         .refuses(&["max_user_namespaces is 0", "sysctl"]);
                 }
@@ -34,12 +43,12 @@ fn with_a_covered_proc() {
         for engine in ENGINES {
             case.spec(&format!("engine = \"{}\"", engine.name()), "", "");
             let script = "unshare -m --propagation private sh -c 'mount -t tmpfs t /proc/tty && exec $AS $R echo hi'; echo rc=$?";
-            let done = case.root_steps(script);
+            let done = case.root_steps(&around(engine, script));
             match engine {
                 Engine::Landlock => {
                     done.prints("hi\nrc=0\n").says_nothing();
                 }
-                Engine::Bwrap | Engine::Builtin => {
+                Engine::Bwrap | Engine::Builtin | Engine::Classic => {
                     done.prints("rc=125\n").refuses(&["/proc"]);
                 }
             }
@@ -54,12 +63,12 @@ fn as_a_root_without_capabilities() {
         for engine in ENGINES {
             case.spec(&format!("engine = \"{}\"", engine.name()), "", "");
             let script = "setpriv --bounding-set=-all --inh-caps=-all $R sh -c 'echo hi > f; cat f'; echo rc=$?";
-            let done = case.root_steps(script);
+            let done = case.root_steps(&around(engine, script));
             match engine {
                 Engine::Landlock => {
                     done.prints("hi\nrc=0\n").says_nothing();
                 }
-                Engine::Bwrap | Engine::Builtin => {
+                Engine::Bwrap | Engine::Builtin | Engine::Classic => {
                     done.prints("rc=125\n").refuses(&["user namespaces"]);
                 }
             }
@@ -86,7 +95,7 @@ fn with_little_in_the_file_system() {
                     "mkdir -p vault; echo SECRET > vault/k; touch empty; chmod 0 empty
                      unshare -m --propagation private sh -c '{less}; exec $AS $R sh -c \"echo hi > f; cat f ../vault/k\" 2>/dev/null'; cat ws/f; rm -f ws/f"
                 );
-                case.root_steps(&script).prints("hi\nhi\n");
+                case.root_steps(&around(engine, &script)).prints("hi\nhi\n");
             }
         }
     }
@@ -106,7 +115,7 @@ fn inside_itself() {
                 "",
             );
             let script = "echo KEEP > ws/prot; $R timeout 20 ccbox run --spec ../spec.toml -- sh -c 'echo e > prot; echo inner' > /dev/null 2>&1; cat ws/prot";
-            case.steps(script).prints("KEEP\n");
+            case.steps(&around(engine, script)).prints("KEEP\n");
         }
     }
 }
@@ -141,6 +150,25 @@ fn the_ladder() {
         done.prints("rc=125\n")
             .refuses(&["max_user_namespaces is 0"]);
         assert!(!done.err.contains("landlock"), "{}", done.err);
+    }
+}
+
+/// A bubblewrap that does not work is nobody's business where ccbox makes the sandbox, with an open network as well.
+#[test]
+fn without_bubblewrap() {
+    for case in cases().into_iter().filter(|c| machine_root(c.caller)) {
+        for more in [
+            "",
+            "[network]\nmode = \"open\"",
+            "[network]\nmode = \"filtered\"",
+        ] {
+            case.spec("", "", more);
+            let script = "sed -i /network_enabled/d spec.toml; unshare -m --propagation private sh -c 'mount --bind /bin/false /usr/bin/bwrap
+                exec $AS env -C ws ccbox run -v --spec ../spec.toml -- echo hi'";
+            case.root_steps(script)
+                .prints("hi\n")
+                .says(&["sandbox ON (native, builtin)"]);
+        }
     }
 }
 

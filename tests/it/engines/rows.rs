@@ -1,6 +1,6 @@
 //! The rows, and the cells of each.
 
-use super::Cell::{Holds, Refuses};
+use super::Cell::{Holds, Names, Refuses};
 use super::{Engine, Row, check};
 
 /// One test a cell.
@@ -16,6 +16,10 @@ macro_rules! table {
             #[test]
             fn builtin() {
                 check(Engine::Builtin, &ROW, &$builtin);
+            }
+            #[test]
+            fn classic() {
+                check(Engine::Classic, &ROW, &$builtin);
             }
             #[test]
             fn landlock() {
@@ -190,6 +194,37 @@ s = socket.socket(socket.AF_UNIX); s.bind(\"s\"); s.listen(); open(\"up\", \"w\"
 import socket
 s = socket.socket(socket.AF_UNIX); s.connect(\"../s\"); print(s.recv(9).decode())'",
         prints: "hello\n",
+        ..PLAIN
+    };
+    an_open_network_is_the_hosts: [Holds, Holds, Holds] Row {
+        more: "[network]\nmode = \"open\"",
+        before: "sed -i /network_enabled/d spec.toml; python3 -c '
+import socket
+s = socket.socket(); s.bind((\"127.0.0.1\", 0)); s.listen(); s.settimeout(20)
+open(\"port\", \"w\").write(str(s.getsockname()[1]))
+s.accept()[0].send(b\"hello\")' > /dev/null 2>&1 & while ! [ -s port ]; do sleep 0.05; done",
+        steps: "$R python3 -c '
+import os, socket
+s = socket.create_connection((\"127.0.0.1\", int(open(\"../port\").read())), 5); print(s.recv(9).decode())
+for call in (lambda: socket.socket(socket.AF_UNIX).connect(\"/run/x\"), lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW), lambda: os.kill(os.getppid(), 0) or os.kill(1, 9)):
+    try: call(); print(\"done\")
+    except OSError: pass
+os.mkdir(\"d\"); print(open(\"/proc/self/status\").read().count(\"CapEff:\\t0000000000000000\"))' 2>/dev/null",
+        prints: "hello\n1\n",
+        ..PLAIN
+    };
+    limits_end_what_goes_beyond: [Holds, Holds, Holds] Row {
+        more: "[limits]\nfiles = 40\ncpu_seconds = 1\nwall_seconds = 30\nmemory = \"200M\"",
+        steps: "$R sh -c 'ulimit -n; ulimit -Hn'; $R sh -c 'while :; do :; done' 2>/dev/null; echo $?
+            $R python3 -c 'print(len(bytearray(400 << 20)))' 2>/dev/null; sed -i s/wall_seconds.*/wall_seconds=1/ spec.toml; $R sleep 60 2>/dev/null; echo $?",
+        prints: "40\n40\n152\n143\n",
+        ..PLAIN
+    };
+    a_refused_read_is_told: [Holds, Holds, Names("reads=contents(names-visible,denials-not-reported)")] Row {
+        files: "deny_read = [\"key\"]",
+        before: "echo SECRET > key",
+        steps: "$R cat ../key 2>&1 | grep -c 'ccbox: denied file-read-data .*/key'",
+        prints: "1\n",
         ..PLAIN
     };
     a_limit_of_temporary_files: [Holds, Holds, Refuses(&["limits.tmp", "spec.toml:"])] Row {

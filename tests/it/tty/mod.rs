@@ -8,21 +8,26 @@ use crate::support::{Box, CCBOX, require_sandbox};
 
 /// A shell line on a terminal, in the workspace; `$R` runs a command in the sandbox.
 fn on_a_terminal(b: &Box, text: &str) -> Pty {
+    with_options(b, "", text)
+}
+
+/// The same, with options of `ccbox run`.
+pub(crate) fn with_options(b: &Box, options: &str, text: &str) -> Pty {
     let model = b.ccbox(&["run"]);
     let mut shell = Command::new("bash");
     shell
         .args(["--norc", "-c", text])
         .current_dir(b.ws())
         .envs(model.get_envs().filter_map(|(k, v)| Some((k, v?))))
-        .env("R", format!("{CCBOX} run --spec ../spec.toml --"));
+        .env("R", format!("{CCBOX} run {options} --spec ../spec.toml --"));
     Pty::spawn(&shell)
 }
 
 /// An interactive shell inside; a plain `bash -c` around it would have unset an inherited prompt.
-const SHELL: &str = "$R env PS1='inside> ' bash --norc -i";
+pub(crate) const SHELL: &str = "$R env PS1='inside> ' bash --norc -i";
 
 /// Starts a job that says when it runs and when it goes on, stops it, brings it back and interrupts it.
-fn press_job(tty: &mut Pty, before: &str) {
+pub(crate) fn press_job(tty: &mut Pty, before: &str) {
     // What is typed is echoed, so it must not hold what is waited for.
     let job = "trap \"exit 7\" INT; trap \"echo res''umed\" CONT; echo run''ning; while :; do sleep 0.05; done";
     tty.press(&format!(
