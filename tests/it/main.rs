@@ -11,6 +11,7 @@
 mod arch;
 mod cases;
 mod cli;
+mod docs;
 mod engines;
 mod escape;
 mod events;
