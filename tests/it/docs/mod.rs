@@ -1,6 +1,8 @@
 //! The pages of `docs/` that promise something: what they show is read from them and run.
 
+mod links;
 mod migration;
+mod users;
 
 use std::path::Path;
 
@@ -95,14 +97,18 @@ fn prepare(lab: &Lab, caller: Caller, files: &[(&str, &str)]) {
         .output()
         .success();
     for (name, text) in files {
-        let script =
-            "case $NAME in '~'/*) to=$HOME/${NAME#'~'/} ;; *) to=$HOME/src/app/$NAME ;; esac
-            mkdir -p \"${to%/*}\" && printf %s \"$TEXT\" >\"$to\"
-            case $TEXT in '#!'*) chmod +x \"$to\" ;; esac";
-        lab.command(caller, &["bash", "-c", script])
-            .env("NAME", *name)
-            .env("TEXT", *text)
-            .output()
-            .success();
+        write(lab, caller, name, text);
     }
+}
+
+/// A file of the page: in the project, or where `~/` leads. A script can be executed.
+fn write(lab: &Lab, caller: Caller, name: &str, text: &str) {
+    let script = "case $NAME in '~'/*) to=$HOME/${NAME#'~'/} ;; *) to=$HOME/src/app/$NAME ;; esac
+        mkdir -p \"${to%/*}\" && printf %s \"$TEXT\" >\"$to\"
+        case $TEXT in '#!'*) chmod +x \"$to\" ;; esac";
+    lab.command(caller, &["bash", "-c", script])
+        .env("NAME", name)
+        .env("TEXT", text)
+        .output()
+        .success();
 }
