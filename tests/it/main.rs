@@ -21,6 +21,7 @@ mod git;
 mod limits;
 mod net;
 mod other_runs;
+mod packages;
 mod packaging;
 mod process;
 mod repair;
