@@ -32,9 +32,13 @@ bench *FLAGS:
 soak *FILTER:
     tests/soak/run {{ FILTER }}
 
-# Licences, sources and duplicate crates (needs cargo-deny).
+# Licences, sources and duplicate crates.
 deny:
-    cargo deny --offline check bans licenses sources
+    PATH="$(.ci/tools):$PATH" cargo deny --offline check bans licenses sources
+
+# The Debian package, in target/debian.
+deb:
+    PATH="$(.ci/tools):$PATH" packaging/build-deb
 
 # Exactly what a change must pass.
 ci:

@@ -11,6 +11,7 @@
 mod arch;
 mod cases;
 mod cli;
+mod docs;
 mod engines;
 mod escape;
 mod events;
@@ -20,6 +21,7 @@ mod git;
 mod limits;
 mod net;
 mod other_runs;
+mod packages;
 mod packaging;
 mod process;
 mod repair;
