@@ -13,6 +13,7 @@ mod astray;
 mod bare;
 mod caught;
 mod connector;
+mod fronting;
 mod isolation;
 mod load;
 mod names;
