@@ -38,6 +38,10 @@ pub(super) async fn serve(
         None => Protocol::detect(&client, shared.limits.first_byte).await,
     };
     match first {
+        // Here, where the client still waits and can be named; in pieces, the reader of requests finds it out.
+        Some(Protocol::Http) if is_http2(&client, &early.from_client).await => {
+            refuse(&shared, &client, &to);
+        }
         Some(Protocol::Http | Protocol::BlankLine) => {
             read(client, shared, seat, to, upstream, early.from_client).await;
         }
@@ -52,12 +56,27 @@ pub(super) async fn serve(
             drop(seat);
         }
         Some(Protocol::Socks5 | Protocol::Unknown) => {
-            refuse_protocol(&shared, client.peer_addr().ok(), &to);
-            // Nothing can be said to it, but a reset is more than an empty answer.
-            let _ = client.set_zero_linger();
+            refuse(&shared, &client, &to);
         }
         None => {}
     }
+}
+
+/// RFC 9113 §3.4: the preface of HTTP/2 is made to look like a request with a method that there is not.
+async fn is_http2(client: &TcpStream, early: &[u8]) -> bool {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0";
+    let mut first = [0; PREFACE.len()];
+    if early.is_empty() {
+        let peeked = client.peek(&mut first).await;
+        return peeked.is_ok_and(|n| n == first.len()) && first == PREFACE;
+    }
+    early.starts_with(PREFACE)
+}
+
+fn refuse(shared: &Shared, client: &TcpStream, to: &Authority) {
+    refuse_protocol(shared, client.peer_addr().ok(), to);
+    // Nothing can be said to it, but a reset is more than an empty answer.
+    let _ = client.set_zero_linger();
 }
 
 async fn read(
