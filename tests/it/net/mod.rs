@@ -17,6 +17,7 @@ mod fronting;
 mod isolation;
 mod load;
 mod names;
+mod neighbours;
 mod protocol;
 mod tls;
 mod upstream;
