@@ -40,7 +40,8 @@ impl Services {
         datagrams.set_nonblocking(true).unwrap();
         let all = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(site.path("bad/d"), all).unwrap();
-        let abstract_name = format!("ccbox-granted-{}-{caller:?}", std::process::id());
+        // As unique as the directory.
+        let abstract_name = format!("ccbox-granted{}", site.path("s").display());
         let name = SocketAddr::from_abstract_name(&abstract_name).unwrap();
         let listener = UnixListener::bind_addr(&name).unwrap();
         listener.set_nonblocking(true).unwrap();
