@@ -106,7 +106,7 @@ mod tests {
     fn the_callers_variables_count_where_the_network_is_filtered() {
         let mut host = fixture::facts();
         fixture::set_var(&mut host, "HTTPS_PROXY", "http://me:pw@proxy.corp:3128");
-        fixture::set_var(&mut host, "ALL_PROXY", "socks5://p:1");
+        fixture::set_var(&mut host, "ALL_PROXY", "socks4://p:1");
         let fs = fixture::debian();
         for (mode, upstream, words, said) in [
             (NetworkMode::Filtered, UpstreamProxy::Env, 1, 2),

@@ -13,9 +13,11 @@ pub enum ProxyScheme {
     Http,
     /// TLS, with the proxy's name in its certificate.
     Https,
+    /// SOCKS5. Names are sent unresolved, whether it is spelt `socks5h` or `socks5`: nothing is looked up here.
+    Socks5,
 }
 
-/// A proxy: `http://user:password@host:port`.
+/// A proxy: `http://user:password@host:port`, `https://…`, `socks5h://…`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyUrl {
     /// How it is spoken to.
@@ -47,8 +49,8 @@ impl fmt::Debug for Login {
 /// Why a text is no address of a proxy. Says nothing of the text: there may be a password in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyUrlError {
-    /// SOCKS, or something else.
-    #[error("a proxy is spoken to over `http://` or `https://`")]
+    /// SOCKS4, or something else.
+    #[error("a proxy is spoken to over `http://`, `https://` or `socks5h://`")]
     Scheme,
     /// No host, or a bad port.
     #[error("no address of a proxy: {0}")]
@@ -65,13 +67,16 @@ impl ProxyUrl {
     /// Reads the value of a proxy variable or of `upstream_proxy`; without a scheme it is `http://`.
     ///
     /// # Errors
-    /// What is no address of an HTTP proxy.
+    /// What is no address of an HTTP or SOCKS5 proxy.
     pub fn parse(text: &str) -> Result<Self, ProxyUrlError> {
         let text = text.trim();
         let (scheme, rest) = match text.split_once("://") {
             None => (ProxyScheme::Http, text),
             Some((s, rest)) if s.eq_ignore_ascii_case("http") => (ProxyScheme::Http, rest),
             Some((s, rest)) if s.eq_ignore_ascii_case("https") => (ProxyScheme::Https, rest),
+            Some((s, rest)) if ["socks5", "socks5h"].contains(&s.to_ascii_lowercase().as_str()) => {
+                (ProxyScheme::Socks5, rest)
+            }
             Some(_) => return Err(ProxyUrlError::Scheme),
         };
         // A password may hold a slash that somebody forgot to escape.
@@ -86,6 +91,7 @@ impl ProxyUrl {
         let port = match scheme {
             ProxyScheme::Http => 80,
             ProxyScheme::Https => 443,
+            ProxyScheme::Socks5 => 1080,
         };
         Ok(Self {
             scheme,
@@ -101,6 +107,7 @@ impl fmt::Display for ProxyUrl {
         let scheme = match self.scheme {
             ProxyScheme::Http => "http",
             ProxyScheme::Https => "https",
+            ProxyScheme::Socks5 => "socks5h",
         };
         write!(f, "{scheme}://{}", self.at)
     }
@@ -236,7 +243,7 @@ fn in_range(ip: IpAddr, base: IpAddr, bits: u32) -> bool {
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// Bytes of any protocol, through CONNECT.
+    /// Bytes of any protocol, through a tunnel.
     Tunnel,
     /// A request for an `http://` URL.
     Request,

@@ -12,13 +12,12 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 
 use super::dial::DialError;
-use super::http;
+use super::link::Reached;
 pub use super::names::{Book, Stands};
-use super::server::{Protocol, Seat, Shared};
+use super::server::{Seat, Shared};
+use super::single;
 use super::tunnel::Early;
-
-/// Where the Host field is in the open.
-const HTTP: u16 = 80;
+use crate::policy::host::Authority;
 
 /// Sockets of the child's namespace that catch what goes around the proxies.
 #[derive(Debug)]
@@ -50,23 +49,25 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat
         let _ = stream.set_zero_linger();
         return;
     };
-    if to.port == HTTP {
-        match Protocol::detect(&stream, shared.limits.first_byte).await {
-            Some(Protocol::Http | Protocol::BlankLine) => {
-                return http::serve_for(stream, shared, seat, Some(to)).await;
-            }
-            Some(Protocol::Socks5 | Protocol::Unknown) => {}
-            None => return,
-        }
+    if to.port == shared.limits.http {
+        return single::serve(stream, shared, seat, to, None, Early::default()).await;
     }
-    match shared.dialer.dial(&to).await {
-        Ok(upstream) => shared.tunnel(&to, stream, upstream, Early::default()).await,
+    if let Some(upstream) = dial(&stream, &shared, &to).await {
+        shared.tunnel(&to, stream, upstream, Early::default()).await;
+    }
+    drop(seat);
+}
+
+/// The other end of a caught connection; where there is none, that has been told and the client is reset.
+pub(super) async fn dial(stream: &TcpStream, shared: &Shared, to: &Authority) -> Option<Reached> {
+    match shared.dialer.dial(to).await {
+        Ok(upstream) => Some(upstream),
         Err(error) => {
             if let DialError::Denied(denial) = error {
                 shared.refused(stream.peer_addr().ok(), to.to_string(), &denial);
             }
             let _ = stream.set_zero_linger();
+            None
         }
     }
-    drop(seat);
 }

@@ -188,8 +188,17 @@ impl Dialer {
             return Ok((Link::Plain(self.direct(to, &grant).await?), None));
         };
         self.check_literal(to, &grant)?;
-        match timeout(self.upstream_limit, self.proxy(hop)).await {
-            Ok(Ok(link)) => Ok((link, Some(hop))),
+        let connecting = async {
+            let link = self.proxy(hop).await?;
+            if hop.proxy.scheme != ProxyScheme::Socks5 {
+                return Ok((link, Some(hop)));
+            }
+            // Through it as without it: it knows nothing of requests.
+            let reached = through::connect(hop, link, to).await?;
+            Ok((reached.link, None))
+        };
+        match timeout(self.upstream_limit, connecting).await {
+            Ok(Ok(link)) => Ok(link),
             Ok(Err(e)) => Err(self.useless(e)),
             Err(_) => Err(self.useless(ProxyError::new(hop, Trouble::Silent))),
         }
@@ -220,7 +229,7 @@ impl Dialer {
     async fn proxy(&self, hop: &Hop) -> Result<Link, ProxyError> {
         let failed = |trouble| ProxyError::new(hop, trouble);
         let config = match hop.proxy.scheme {
-            ProxyScheme::Http => None,
+            ProxyScheme::Http | ProxyScheme::Socks5 => None,
             ProxyScheme::Https => {
                 let made = self.tls.get_or_init(|| async {
                     let made = tokio::task::spawn_blocking(through::tls_config).await;

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+use bytes::{Buf, Bytes};
 use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -19,22 +20,27 @@ const MOST: usize = 256 * 1024;
 /// A connection whose incoming bytes are looked at.
 #[derive(Debug)]
 pub(super) struct Tapped<S = TcpStream> {
+    /// Read from the stream already.
+    early: Bytes,
     stream: S,
     heads: Heads,
 }
 
 impl<S> Tapped<S> {
-    pub(super) fn new(stream: S) -> (Self, Heads) {
+    /// `early` was read from the stream already.
+    pub(super) fn new(stream: S, early: Bytes) -> (Self, Heads) {
         let heads = Heads(Arc::new(Mutex::new(Some(Seen::default()))));
         let tapped = Self {
+            early,
             stream,
             heads: heads.clone(),
         };
         (tapped, heads)
     }
 
-    pub(super) fn into_inner(self) -> S {
-        self.stream
+    /// The stream, and what of the early bytes nobody has read.
+    pub(super) fn into_parts(self) -> (S, Bytes) {
+        (self.stream, self.early)
     }
 }
 
@@ -125,6 +131,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Tapped<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.early.is_empty() {
+            let n = self.early.len().min(buf.remaining());
+            let first = self.early.copy_to_bytes(n);
+            self.heads.saw(&first);
+            buf.put_slice(&first);
+            return Poll::Ready(Ok(()));
+        }
         let before = buf.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(cx, buf);
         if let Some(new) = buf.filled().get(before..)

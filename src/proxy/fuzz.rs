@@ -91,7 +91,7 @@ pub(crate) fn http_head(data: &[u8]) {
         // Both fail only when the other end is gone.
         let _ = client.write_all(&data).await;
         let _ = client.shutdown().await;
-        let (stream, heads) = Tapped::new(server);
+        let (stream, heads) = Tapped::new(server, bytes::Bytes::new());
         let first = std::cell::Cell::new(true);
         let service = service_fn(|request: Request<Incoming>| {
             check(&request, &heads, first.take().then_some(&data));

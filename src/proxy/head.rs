@@ -95,7 +95,7 @@ fn strip(headers: &mut HeaderMap) -> Result<(), HeadError> {
     Ok(())
 }
 
-/// The protocol a client asks to switch to. Not HTTP/2: inside it, requests for other hosts would pass unseen.
+/// The protocol a client asks to switch to. One is enough: of several the server would choose, and the answer need not say which.
 pub(super) fn wanted_upgrade(method: &Method, headers: &HeaderMap) -> Option<HeaderValue> {
     let asked = headers
         .get_all(CONNECTION)
@@ -103,9 +103,26 @@ pub(super) fn wanted_upgrade(method: &Method, headers: &HeaderMap) -> Option<Hea
         .filter_map(|v| v.to_str().ok())
         .flat_map(|v| v.split(','))
         .any(|v| v.trim().eq_ignore_ascii_case("upgrade"));
-    let protocol = headers.get(UPGRADE)?;
-    let http2 = protocol.as_bytes().to_ascii_lowercase().starts_with(b"h2");
-    (asked && !http2 && *method != Method::CONNECT).then(|| protocol.clone())
+    let mut fields = headers.get_all(UPGRADE).iter();
+    let protocol = fields.next()?;
+    let one = fields.next().is_none() && !protocol.as_bytes().contains(&b',');
+    let seen = one && !switches_unseen(headers);
+    (asked && seen && *method != Method::CONNECT).then(|| protocol.clone())
+}
+
+/// Whether an Upgrade field has a protocol in which requests for other hosts would pass unseen: HTTP of any version (RFC 9113 §3.1
+/// and RFC 9110 §7.8) or TLS (RFC 2817).
+pub(super) fn switches_unseen(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(UPGRADE)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|b| *b == b','))
+        .map(|name| name.trim_ascii().to_ascii_lowercase())
+        .any(|name| {
+            [&b"h2"[..], b"h3", b"http", b"tls"]
+                .iter()
+                .any(|p| name.starts_with(p))
+        })
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Frame, Incoming, SizeHint};
-use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{CONTENT_LENGTH, EXPECT, HOST, HeaderValue, TRANSFER_ENCODING};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
@@ -25,9 +25,10 @@ use super::access::{Counts, Entry};
 use super::framing::{Heads, Tapped};
 use super::head;
 use super::limits::{MAX_DRAIN, MAX_HEAD};
-use super::link::Link;
+use super::link::{Link, Reached};
 use super::refusal::{self, Body, Refusal, empty};
-use super::server::{Seat, Shared, Unsent};
+use super::server::{self, Seat, Shared, Unsent};
+use super::single;
 use super::tunnel::Early;
 use super::upstream::{self, Unanswered, Upstream};
 use crate::policy::host::Authority;
@@ -39,44 +40,90 @@ struct Client {
     heads: Heads,
     peer: Option<SocketAddr>,
     kept: Mutex<Option<Upstream>>,
-    /// Of a caught connection: the one place it leads to.
-    caught: Option<Authority>,
+    /// The one place that this connection leads to.
+    only: Option<Authority>,
+    /// Whether there has been a request.
+    asked: AtomicBool,
+}
+
+/// What is known of a connection before its first request.
+#[derive(Debug, Default)]
+pub(super) struct Opened {
+    /// The one place that it leads to.
+    pub(super) only: Option<Authority>,
+    /// A connection to that place.
+    pub(super) upstream: Option<Reached>,
+    /// Read from the client already.
+    pub(super) early: Bytes,
+}
+
+/// What a connection turned out to be.
+#[derive(Debug)]
+pub(super) struct Served {
+    /// There was a request.
+    pub(super) asked: bool,
+    /// What came was no HTTP/1.
+    pub(super) unreadable: bool,
 }
 
 /// Serves one connection to a proxy to its end.
 pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat>) {
-    serve_for(stream, shared, seat, None).await;
+    serve_opened(stream, shared, seat, Opened::default()).await;
 }
 
-/// Serves one connection to its end; all of its requests are for `caught`, if that is said, whatever they name.
-pub(super) async fn serve_for(
+/// Serves one connection to its end. Boxed, because a tunnel that a request opens may be served so in its turn.
+pub(super) fn serve_for(
     stream: TcpStream,
     shared: Arc<Shared>,
     seat: Arc<Seat>,
-    caught: Option<Authority>,
-) {
+    opened: Opened,
+) -> Pin<Box<dyn Future<Output = Served> + Send>> {
+    Box::pin(serve_opened(stream, shared, seat, opened))
+}
+
+async fn serve_opened(
+    stream: TcpStream,
+    shared: Arc<Shared>,
+    seat: Arc<Seat>,
+    opened: Opened,
+) -> Served {
     // Latency only.
     let _ = stream.set_nodelay(true);
     let limit = shared.limits.head;
     let peer = stream.peer_addr().ok();
-    let (stream, heads) = Tapped::new(stream);
+    let Opened {
+        only,
+        upstream,
+        early,
+    } = opened;
+    let kept = match only.as_ref().zip(upstream) {
+        Some((to, reached)) => Upstream::over(to, reached).await.ok(),
+        None => None,
+    };
+    let (stream, heads) = Tapped::new(stream, early);
     let client = Arc::new(Client {
         shared,
         seat,
         heads,
         peer,
-        kept: Mutex::new(None),
-        caught,
+        kept: Mutex::new(kept),
+        only,
+        asked: AtomicBool::new(false),
     });
+    let asking = Arc::clone(&client);
     let service = service_fn(move |request| {
         let client = Arc::clone(&client);
         async move { Ok::<_, Infallible>(client.handle(request).await) }
     });
     // The error is the client's: it broke off, sent no HTTP (answered with 400 or 431), or took too long.
-    let _ = reader(limit)
+    let end = reader(limit)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
         .await;
+    Served {
+        asked: asking.asked.load(Ordering::Relaxed),
+        unreadable: end.is_err_and(|e| e.is_parse() && !e.is_parse_too_large()),
+    }
 }
 
 /// How a client's requests are read.
@@ -96,6 +143,7 @@ pub(super) fn reader(limit: Duration) -> http1::Builder {
 
 impl Client {
     async fn handle(&self, request: Request<Incoming>) -> Response<Body> {
+        self.asked.store(true, Ordering::Relaxed);
         if self.heads.next_is_ambiguous(request.headers()) {
             // The body is not read away: what it would be is the question. hyper closes the connection.
             let why = "a request has a length or a transfer coding, not both";
@@ -130,38 +178,23 @@ impl Client {
 
     /// Who asks, where to, and whether the first gate lets it through.
     fn admit(&self, request: &Request<Incoming>) -> Result<Authority, Refusal> {
-        if let Some(to) = &self.caught {
-            return self.admit_caught(request, to);
+        if let Some(to) = &self.only {
+            let to = self.decided(to.clone())?;
+            let decide = |named: &Authority| self.shared.dialer.decide(named).map(|_| ());
+            return single::judge(request, &to, decide).map(|()| to);
         }
         if let Some(token) = &self.shared.token
             && !token.accepts_header(request.headers())
         {
             return Err(Refusal::Login);
         }
-        let to = target(request)?;
+        self.decided(target(request)?)
+    }
+
+    fn decided(&self, to: Authority) -> Result<Authority, Refusal> {
         match self.shared.dialer.decide(&to) {
             Ok(_) => Ok(to),
             Err(denial) => Err(Refusal::Policy(to, denial)),
-        }
-    }
-
-    /// A request on a connection that leads to one host: what it names must be that host, or nothing.
-    fn admit_caught(
-        &self,
-        request: &Request<Incoming>,
-        to: &Authority,
-    ) -> Result<Authority, Refusal> {
-        let named = match request.uri().authority() {
-            None => None,
-            Some(_) => Some(target(request)?),
-        };
-        if request.method() == Method::CONNECT || named.is_some_and(|named| named != *to) {
-            let why = format!("this connection leads to {to} only");
-            return Err(Refusal::Malformed(why));
-        }
-        match self.shared.dialer.decide(to) {
-            Ok(_) => Ok(to.clone()),
-            Err(denial) => Err(Refusal::Policy(to.clone(), denial)),
         }
     }
 
@@ -195,8 +228,7 @@ impl Client {
                 from_client,
                 from_upstream: Bytes::new(),
             };
-            shared.tunnel(&to, client, upstream, early).await;
-            drop(seat);
+            server::tunnel(shared, seat, to, client, upstream, early).await;
         });
         Ok(Response::new(empty()))
     }
@@ -207,11 +239,20 @@ impl Client {
         to: Authority,
         mut request: Request<Incoming>,
     ) -> Result<Response<Body>, Unanswered> {
+        if request.method() == Method::TRACE {
+            // Whoever answers it repeats what it was sent: an upstream proxy our login (RFC 9110 §9.3.8).
+            return Err(Refusal::Trace.into());
+        }
+        let own_host = self.only.as_ref();
+        let own_host = own_host.and_then(|only| single::kept_host(&request, only));
         let client_switch = hyper::upgrade::on(&mut request);
         let protocol = head::wanted_upgrade(request.method(), request.headers());
         let (mut parts, body) = request.into_parts();
         head::outgoing_request(&mut parts.headers, &to, protocol.clone())
             .map_err(|e| Refusal::Malformed(e.to_string()))?;
+        if let Some(host) = own_host {
+            parts.headers.insert(HOST, host);
+        }
         parts.uri = origin_form(&parts.uri)?;
         parts.version = Version::HTTP_11;
         // Its address is that of a connection that may be kept from an earlier request.
@@ -237,11 +278,11 @@ impl Client {
             }
         };
         let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-        if switching && protocol.is_none() {
+        if switching && (protocol.is_none() || head::switches_unseen(response.headers())) {
             return Err(Refusal::Upstream(to, "it switched protocols unasked".to_owned()).into());
         }
         head::incoming_response(response.headers_mut(), switching)
-            .map_err(|e| Refusal::Upstream(to, e.to_string()))?;
+            .map_err(|e| Refusal::Upstream(to.clone(), e.to_string()))?;
         if switching {
             let server_switch = hyper::upgrade::on(&mut response);
             let shared = Arc::clone(&self.shared);
@@ -256,9 +297,8 @@ impl Client {
                         from_client,
                         from_upstream,
                     };
-                    // The server has answered for its host already.
                     shared
-                        .tunnel_unchecked(client, server.into(), early, entry)
+                        .tunnel_told(&to, client, server.into(), early, entry)
                         .await;
                 }
                 drop(seat);
@@ -334,7 +374,11 @@ async fn drain(mut body: Body, limit: Duration) {
 async fn raw_client(upgrade: OnUpgrade) -> Option<(TcpStream, Bytes)> {
     let upgraded: Upgraded = upgrade.await.ok()?;
     let parts = upgraded.downcast::<TokioIo<Tapped>>().ok()?;
-    Some((parts.io.into_inner().into_inner(), parts.read_buf))
+    let (stream, rest) = parts.io.into_inner().into_parts();
+    if rest.is_empty() {
+        return Some((stream, parts.read_buf));
+    }
+    Some((stream, [parts.read_buf, rest].concat().into()))
 }
 
 /// The same of the server's side.

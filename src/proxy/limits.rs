@@ -17,7 +17,10 @@ pub(super) const MAX_ANSWER_FIELDS: usize = 256;
 /// How much of a refused request's body is read away, so that the client sees the answer and not a reset.
 pub(super) const MAX_DRAIN: usize = 64 * 1024 * 1024;
 
-/// The time-outs. Always [`Limits::default`] in the product; tests shorten them.
+/// The port at which the Host field is in the open.
+const HTTP: u16 = 80;
+
+/// The time-outs, and a port. Always [`Limits::default`] in the product; tests shorten them, and use a port that anybody may listen at.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     /// From a connection to its first byte.
@@ -38,6 +41,8 @@ pub(crate) struct Limits {
     pub(super) drain: Duration,
     /// A tunnel in which nothing moves for this long is dead.
     pub(super) idle: Duration,
+    /// Connections to it are read as HTTP.
+    pub(super) http: u16,
 }
 
 impl Default for Limits {
@@ -52,6 +57,7 @@ impl Default for Limits {
             upstream: Duration::from_secs(30),
             drain: Duration::from_secs(2),
             idle: Duration::from_mins(15),
+            http: HTTP,
         }
     }
 }

@@ -21,6 +21,7 @@ mod name_server;
 mod names;
 mod refusal;
 mod server;
+mod single;
 mod socks;
 mod socks_wire;
 mod through;

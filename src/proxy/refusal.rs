@@ -34,6 +34,8 @@ pub(super) enum Refusal {
     Upstream(Authority, String),
     /// The request cannot be understood or is not for a proxy: 400.
     Malformed(String),
+    /// A request that would be repeated to whoever asks: 405.
+    Trace,
     /// The token is missing or wrong: 407.
     Login,
     /// Too many connections: 503.
@@ -93,6 +95,10 @@ pub(super) fn text(refusal: &Refusal, hint_file: Option<&Path>) -> String {
         Refusal::Dial(error) => printable(&format!("ccbox: {error}\n")),
         Refusal::Upstream(to, why) => printable(&format!("ccbox: no answer from {to}: {why}\n")),
         Refusal::Malformed(why) => printable(&format!("ccbox: {why}\n")),
+        Refusal::Trace => {
+            "ccbox: TRACE is not passed on, it repeats fields that are not the client's\n"
+                .to_owned()
+        }
         Refusal::Login => {
             "ccbox: the proxy of this sandbox wants the token that is in HTTP_PROXY\n".to_owned()
         }
@@ -120,6 +126,7 @@ pub(super) fn answer(refusal: &Refusal, hint_file: Option<&Path>) -> Response<Bo
         }
         Refusal::Upstream(..) => (StatusCode::BAD_GATEWAY, Some("upstream")),
         Refusal::Malformed(_) => (StatusCode::BAD_REQUEST, None),
+        Refusal::Trace => (StatusCode::METHOD_NOT_ALLOWED, None),
         Refusal::Login => (StatusCode::PROXY_AUTHENTICATION_REQUIRED, None),
         Refusal::Crowded => (StatusCode::SERVICE_UNAVAILABLE, None),
     };
@@ -146,6 +153,7 @@ pub(super) fn answer(refusal: &Refusal, hint_file: Option<&Path>) -> Response<Bo
         | Refusal::Dial(_)
         | Refusal::Upstream(..)
         | Refusal::Malformed(_)
+        | Refusal::Trace
         | Refusal::Crowded => {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }

@@ -23,7 +23,7 @@ use super::refusal::{self, Refusal};
 use super::token::Token;
 use super::tunnel::{self, Early, Stopped};
 use super::vet::{self, Expected};
-use super::{Identify, Process, forward, http, socks};
+use super::{Identify, Process, forward, http, single, socks};
 use crate::policy::egress::Denial;
 use crate::policy::host::{Authority, Host};
 use crate::report::Sink;
@@ -144,13 +144,25 @@ impl Shared {
         upstream: Reached,
         early: Early,
     ) {
+        let entry = self.entry(to, Some(&upstream));
+        self.tunnel_told(to, client, upstream, early, entry).await;
+    }
+
+    /// As [`Self::tunnel`], with its line for the access log.
+    pub(super) async fn tunnel_told(
+        &self,
+        to: &Authority,
+        client: TcpStream,
+        upstream: Reached,
+        early: Early,
+        entry: Option<Entry>,
+    ) {
         let expected = Expected {
             to,
             dialer: &self.dialer,
             limit: self.limits.hello,
         };
         let peer = client.peer_addr().ok();
-        let entry = self.entry(to, Some(&upstream));
         let counts = counts(entry.as_ref());
         let ends = upstream.ends(client, early);
         let unsent = self.unsent();
@@ -169,7 +181,7 @@ impl Shared {
         }
     }
 
-    /// Serves a tunnel in which no name is to be checked: to an address, or after the server has answered for its name.
+    /// Serves a tunnel in which no name is to be checked: to a port of the host.
     pub(super) async fn tunnel_unchecked(
         &self,
         client: TcpStream,
@@ -210,6 +222,22 @@ impl Shared {
             changed.await;
         }
     }
+}
+
+/// Serves a tunnel that was allowed for `to` and begins now, to its end.
+pub(super) async fn tunnel(
+    shared: Arc<Shared>,
+    seat: Arc<Seat>,
+    to: Authority,
+    client: TcpStream,
+    upstream: Reached,
+    early: Early,
+) {
+    if to.port == shared.limits.http {
+        return single::serve(client, shared, seat, to, Some(upstream), early).await;
+    }
+    shared.tunnel(&to, client, upstream, early).await;
+    drop(seat);
 }
 
 /// What a connection was made to.
@@ -318,17 +346,20 @@ pub(super) enum Protocol {
     Http,
     /// An empty line where a request should be: answered with 400.
     BlankLine,
-    /// SOCKS4 (4), TLS (0x16), and whatever else: closed.
+    /// A record with a handshake.
+    Tls,
+    /// SOCKS4 (4), and whatever else: closed.
     Unknown,
 }
 
 impl Protocol {
-    fn of(first: u8) -> Self {
+    pub(super) fn of(first: u8) -> Self {
         match first {
             5 => Self::Socks5,
             // The first character of a method (RFC 9110 §5.6.2).
             b if b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b) => Self::Http,
             b'\r' | b'\n' => Self::BlankLine,
+            0x16 => Self::Tls,
             _ => Self::Unknown,
         }
     }
@@ -346,7 +377,7 @@ impl Protocol {
 async fn greet(mut stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat>) {
     match Protocol::detect(&stream, shared.limits.first_byte).await {
         Some(Protocol::Socks5) => {
-            let served = socks::serve(stream, &shared, &seat);
+            let served = socks::serve(stream, shared, seat);
             FRONT.scope(Front::Socks, served).await;
         }
         Some(Protocol::Http) => http::serve(stream, shared, seat).await,
@@ -357,7 +388,7 @@ async fn greet(mut stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat>) {
             )
             .await;
         }
-        Some(Protocol::Unknown) | None => {}
+        Some(Protocol::Tls | Protocol::Unknown) | None => {}
     }
 }
 
@@ -372,7 +403,7 @@ async fn turn_away(mut stream: TcpStream, shared: &Shared) {
             );
             farewell(&mut stream, answer.as_bytes()).await;
         }
-        Some(Protocol::BlankLine | Protocol::Unknown) | None => {}
+        Some(Protocol::BlankLine | Protocol::Tls | Protocol::Unknown) | None => {}
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::dial::DialError;
 use super::link::Reached;
-use super::server::{Seat, Shared, farewell};
+use super::server::{self, Seat, Shared, farewell};
 use super::socks_wire::{self as wire, Destination, Parsed, Reply, WireError};
 use super::tunnel::Early;
 use crate::policy::address;
@@ -25,25 +25,25 @@ use crate::policy::host::{Authority, Host};
 pub(super) const NO_METHOD: [u8; 2] = [wire::VERSION, 0xff];
 
 /// Serves one connection to its end.
-pub(super) async fn serve(mut stream: TcpStream, shared: &Shared, _seat: &Arc<Seat>) {
+pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>, seat: Arc<Seat>) {
     let mut buffer = BytesMut::with_capacity(512);
     let handshake = timeout(
         shared.limits.handshake,
-        shake(&mut stream, &mut buffer, shared),
+        shake(&mut stream, &mut buffer, &shared),
     );
     let request = match handshake.await {
         Ok(Ok(request)) => request,
         Ok(Err(Handshake::Answer(bytes))) => return farewell(&mut stream, &bytes).await,
         Ok(Err(Handshake::Close)) | Err(_) => return,
     };
-    match connect(&request, stream.peer_addr().ok(), shared).await {
+    match connect(&request, stream.peer_addr().ok(), &shared).await {
         Ok((to, upstream)) => {
             if stream.write_all(&Reply::Succeeded.bytes()).await.is_ok() {
                 let early = Early {
                     from_client: buffer.freeze(),
                     from_upstream: Bytes::new(),
                 };
-                shared.tunnel(&to, stream, upstream, early).await;
+                server::tunnel(shared, seat, to, stream, upstream, early).await;
             }
         }
         Err(reply) => farewell(&mut stream, &reply.bytes()).await,

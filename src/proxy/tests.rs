@@ -18,6 +18,7 @@ mod catch;
 mod forms;
 mod limits;
 mod refusals;
+mod single;
 mod socks;
 mod tunnels;
 mod upstream;

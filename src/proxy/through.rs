@@ -1,4 +1,4 @@
-//! Connections through a proxy of the caller's network (R46): CONNECT, the name sent as it is, over TCP or TLS.
+//! Connections through a proxy of the caller's network (R46): CONNECT over TCP or TLS, or SOCKS5; the name sent as it is.
 //!
 //! The rules for names are asked first, as always. What stands behind a name is looked up by that proxy alone: in such networks
 //! only it can, so addresses are checked where the destination is an address.
@@ -18,6 +18,8 @@ use super::link::{Link, Reached};
 use super::token::base64;
 use crate::policy::host::{Authority, Host};
 use crate::policy::upstream::{Hop, ProxyScheme};
+
+mod socks;
 
 /// Heads of answers to CONNECT.
 const MAX_HEAD: usize = 64 * 1024;
@@ -46,12 +48,20 @@ pub(super) enum Trouble {
     LoginMissing,
     #[error("does not accept the login in its address (407)")]
     LoginRefused,
-    #[error("wants a login of another kind than Basic (407): {0}")]
+    #[error(
+        "wants a login of another kind than Basic (407): {0}; name a helper of this machine that logs in there (cntlm, px)"
+    )]
     LoginKind(String),
     #[error("broke off: {0}")]
     Broken(String),
     #[error("did not answer in HTTP")]
     NotHttp,
+    #[error("did not answer in SOCKS5")]
+    NotSocks,
+    #[error("wants a login, and its address has none")]
+    SocksLoginMissing,
+    #[error("does not accept the login in its address")]
+    SocksLoginRefused,
     #[error("did not open a connection to {0}: {1}")]
     Refused(Authority, String),
 }
@@ -137,7 +147,17 @@ pub(super) async fn connect(
     mut link: Link,
     to: &Authority,
 ) -> Result<Reached, ProxyError> {
-    match exchange(&mut link, hop, to).await {
+    let exchanged = match hop.proxy.scheme {
+        ProxyScheme::Http | ProxyScheme::Https => exchange(&mut link, hop, to).await,
+        ProxyScheme::Socks5 => {
+            let exchanged = socks::exchange(&mut link, hop.proxy.login.as_ref(), to).await;
+            exchanged.map(|said| {
+                let said = said.map_err(|trouble| ProxyError::new(hop, trouble));
+                said.map(|()| Bytes::new())
+            })
+        }
+    };
+    match exchanged {
         Ok(Ok(early)) => Ok(Reached { link, early }),
         Ok(Err(trouble)) => Err(trouble),
         Err(e) => Err(ProxyError::new(hop, Trouble::Broken(describe(&e)))),

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::dial::Dialer;
 use super::limits::{MAX_ANSWER_FIELDS, MAX_ANSWER_HEAD};
+use super::link::{Link, Reached};
 use super::refusal::{Body, Refusal, empty};
 use super::through::{ProxyError, authorization};
 use crate::policy::host::Authority;
@@ -56,6 +57,19 @@ impl Upstream {
             .dial_request(to)
             .await
             .map_err(|e| Refusal::dial(to, e))?;
+        Self::on(to, link, hop).await
+    }
+
+    /// Over a connection that has been made. Nothing of it may have been read: no server of HTTP speaks first.
+    pub(super) async fn over(to: &Authority, reached: Reached) -> Result<Self, Refusal> {
+        if !reached.early.is_empty() {
+            let why = "it spoke before it was asked".to_owned();
+            return Err(Refusal::Upstream(to.clone(), why));
+        }
+        Self::on(to, reached.link, None).await
+    }
+
+    async fn on(to: &Authority, link: Link, hop: Option<&Hop>) -> Result<Self, Refusal> {
         // Latency only.
         let _ = link.socket().set_nodelay(true);
         let (sender, connection) = http1::Builder::new()

@@ -261,6 +261,41 @@ async def corporate(reader, writer):
         writer.close()
 
 
+async def corporate_socks(reader, writer):
+    """The same as a SOCKS5 proxy, which wants the same login and takes names only."""
+    try:
+        _, count = await reader.readexactly(2)
+        methods = await reader.readexactly(count)
+        writer.write(b"\x05\x02" if 2 in methods else b"\x05\xff")
+        if 2 not in methods:
+            log("PROXY", "socks", "no-login")
+            return
+        parts = []
+        await reader.readexactly(1)
+        for _ in range(2):
+            parts.append(await reader.readexactly((await reader.readexactly(1))[0]))
+        if b":".join(parts).decode("latin1") != hosts.LOGIN:
+            writer.write(b"\x01\x01")
+            return
+        writer.write(b"\x01\x00")
+        _, command, _, kind = await reader.readexactly(4)
+        name = (await reader.readexactly((await reader.readexactly(1))[0])).decode() if kind == 3 else "?"
+        port = int.from_bytes(await reader.readexactly(2), "big")
+        log("PROXY", "socks", command, f"{name}:{port}", "login")
+        known = {n: a for a, names in hosts.NAMES.items() for n in names.split()} | hosts.BEHIND
+        if name == "blocked.test" or name not in known:
+            writer.write(b"\x05\x02\0\x01\0\0\0\0\0\0")
+            return
+        far_reader, far_writer = await asyncio.open_connection(known[name], port)
+        writer.write(b"\x05\0\0\x03\x04corp\0\0")
+        await asyncio.gather(pump(far_reader, writer), pump(reader, far_writer))
+        far_writer.close()
+    except (asyncio.IncompleteReadError, ConnectionError, OSError, ValueError):
+        pass
+    finally:
+        writer.close()
+
+
 async def raw(reader, writer):
     """Speaks first, reads to the end, then answers: server-first and half-close in one."""
     log("RAW", label(writer), writer.get_extra_info("sockname")[1])
@@ -379,6 +414,7 @@ async def outside(lab, opts, control):
     await serve(trap, hosts.DENIED, 53)
     await serve(corporate, hosts.PROXY, 3128, backlog=512)
     await serve(corporate, hosts.PROXY, 3129, ssl=context, backlog=512)
+    await serve(corporate_socks, hosts.PROXY, 1080)
     await serve(raw, hosts.ALLOWED, 7000)
     await serve(raw, hosts.SIX, 7000)
     for address, port in ((hosts.DNS, 53), (hosts.DENIED, 5353)):

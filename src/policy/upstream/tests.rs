@@ -30,6 +30,12 @@ fn addresses_of_proxies() {
             "http://proxy:1",
             Some(r"corp\me:p@s:s/"),
         ),
+        ("socks5h://Proxy", "socks5h://proxy:1080", None),
+        (
+            "SOCKS5://me:pw@127.0.0.1:9050/",
+            "socks5h://127.0.0.1:9050",
+            Some("me:pw"),
+        ),
         // Nobody's spelling by the book, and everybody's in practice.
         (
             "http://me:a@b/c@proxy:1",
@@ -50,7 +56,8 @@ fn addresses_of_proxies() {
         );
     }
     for (text, why) in [
-        ("socks5h://proxy:1080", ProxyUrlError::Scheme),
+        ("socks4a://proxy:1080", ProxyUrlError::Scheme),
+        ("socks://proxy:1080", ProxyUrlError::Scheme),
         ("ftp://proxy", ProxyUrlError::Scheme),
         ("http://", ProxyUrlError::Address(HostError::Empty)),
         ("http://proxy:0", ProxyUrlError::Address(HostError::Port)),
@@ -223,7 +230,7 @@ fn which_variable_counts() {
 #[test]
 fn what_cannot_be_used_is_said_without_the_password() {
     let (chain, said) = chain(&[
-        ("ALL_PROXY", "socks5h://me:pw@p:1080"),
+        ("ALL_PROXY", "socks4://me:pw@p:1080"),
         ("HTTPS_PROXY", "https://me:pw@p:99999"),
     ]);
     assert_eq!(chain, Chain::default());
@@ -231,7 +238,7 @@ fn what_cannot_be_used_is_said_without_the_password() {
         said,
         [
             "`HTTPS_PROXY` cannot be used, connections do not go through it: no address of a proxy: not a port between 1 and 65535",
-            "`ALL_PROXY` cannot be used, connections do not go through it: a proxy is spoken to over `http://` or `https://`",
+            "`ALL_PROXY` cannot be used, connections do not go through it: a proxy is spoken to over `http://`, `https://` or `socks5h://`",
         ]
     );
 }

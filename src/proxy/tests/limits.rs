@@ -275,6 +275,7 @@ fn silence_ends() {
         drain: short,
         // Longer than the others, so that it is not what ends them.
         idle: short * 4,
+        http: 80,
     };
     let policy = network(&["private allowed.test", "slow.test"], &[]);
     let f = fixture_with(&policy, limits, |_| {});

@@ -226,7 +226,7 @@ fn a_login_it_wants_is_not_asked_of_the_client() {
         assert!(got.starts_with("HTTP/1.1 502 "), "{got}");
         assert!(got.contains("x-ccbox-error: upstream-proxy\r\n"), "{got}");
         assert!(
-            got.contains("of another kind than Basic (407): NTLM"),
+            got.contains("of another kind than Basic (407): NTLM; name a helper"),
             "{got}"
         );
         assert!(
@@ -240,6 +240,87 @@ fn a_login_it_wants_is_not_asked_of_the_client() {
     let got = f.exchange_text(request);
     assert!(got.starts_with("HTTP/1.1 403 Origin says no\r\n"), "{got}");
     assert!(!got.contains("x-ccbox-error"), "{got}");
+}
+
+/// SOCKS5: what it is sent, byte by byte; what it answers badly; and that nothing it says hangs or passes for a yes.
+#[test]
+fn over_socks() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&seen);
+    let server = Server::start(move |mut s, _| {
+        let mut all = Vec::new();
+        // Greeting, login, request: an answer to each.
+        for (want, answer) in [
+            (4, &b"\x05\x02"[..]),
+            (7, b"\x01\0"),
+            (21, b"\x05\0\0\x01\0\0\0\0\0\0"),
+        ] {
+            let mut got = vec![0; want];
+            if s.read_exact(&mut got).is_err() {
+                return;
+            }
+            all.extend(got);
+            let _ = s.write_all(answer);
+        }
+        keep.lock().unwrap().push(all);
+        let _ = s.write_all(b"BANNER\n");
+        let sent = checksum(&read_to_end(&mut s));
+        let _ = s.write_all(sent.as_bytes());
+    });
+    let f = through(
+        &["intranet.corps"],
+        &format!("socks5://me:pw@127.0.0.1:{}", server.port),
+        "",
+    );
+    let got = tunnel(&f, "intranet.corps:9443");
+    assert_eq!(
+        got,
+        format!("HTTP/1.1 200 OK\r\n\r\nBANNER\n{}", checksum(b"EARLY"))
+    );
+    assert_eq!(
+        *seen.lock().unwrap(),
+        [b"\x05\x02\0\x02\x01\x02me\x02pw\x05\x01\0\x03\x0eintranet.corps\x24\xe3".to_vec()]
+    );
+    assert_eq!(f.asked(), Vec::<String>::new());
+    for (answer, words) in [
+        (&b"\x04\0"[..], "did not answer in SOCKS5"),
+        (b"\x05\xff", "does not accept the login in its address"),
+        (b"\x05\x01", "did not answer in SOCKS5"),
+        (
+            b"\x05\x02\x01\x01",
+            "does not accept the login in its address",
+        ),
+        (b"\x05\x02\x05\0", "did not answer in SOCKS5"),
+        (b"\x05\0\x04\0\0\x01", "did not answer in SOCKS5"),
+        (b"\x05\0\x05\0\0\x09", "did not answer in SOCKS5"),
+        (
+            b"\x05\0\x05\x04\0\x01\0\0\0\0\0\0",
+            "to intranet.corps:9443: host unreachable",
+        ),
+        (
+            b"\x05\0\x05\x63\0\x03\x01a\0\0",
+            "to intranet.corps:9443: SOCKS reply 99",
+        ),
+        (b"\x05\0\x05\0\0\x01\0", "broke off: "),
+        (b"", "broke off: "),
+    ] {
+        let server = Server::start(move |mut s, _| {
+            let _ = s.write_all(answer);
+            let _ = s.shutdown(Shutdown::Write);
+            read_to_end(&mut s);
+        });
+        let f = through(
+            &["intranet.corps"],
+            &format!("socks5h://me:pw@127.0.0.1:{}", server.port),
+            "",
+        );
+        let got = tunnel(&f, "intranet.corps:9443");
+        assert!(
+            got.starts_with("HTTP/1.1 502 ") && got.contains(words),
+            "{words}: {got}"
+        );
+        assert!(!got.contains("pw"), "{got}");
+    }
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn each_failure_has_its_words() {
         (
             "me:pw@proxy:1",
             b"HTTP/1.1 407 Auth\r\nProxy-Authenticate: Negotiate\r\nProxy-Authenticate: NTLM\r\n\r\n",
-            "wants a login of another kind than Basic (407): Negotiate, NTLM",
+            "wants a login of another kind than Basic (407): Negotiate, NTLM; name a helper of this machine that logs in there (cntlm, px)",
         ),
         ("me:pw@proxy:1", b"HTTP/1.1 407\r\n\r\n", "does not accept the login in its address (407)"),
         (

@@ -96,6 +96,35 @@ fn a_gpg_agent_signs() {
     }
 }
 
+/// A message bus of the caller's, granted by its path: real clients log in, call and listen. The bus of the login session is a way
+/// to everywhere (its service manager starts programs), and stays closed.
+#[test]
+fn a_granted_message_bus_is_used() {
+    for c in cases() {
+        for engine in ENGINES {
+            let script = "rm -f bus; dbus-daemon --session --nofork --address=unix:path=$T/bus >/dev/null 2>&1 & P=$!
+                while [ ! -S bus ]; do sleep .02; done
+                export DBUS_SESSION_BUS_ADDRESS=unix:path=$T/bus
+                cat > call.sh <<'X'
+dbus-send --session --print-reply --dest=org.freedesktop.DBus / org.freedesktop.DBus.ListNames | grep -c org.freedesktop.DBus
+gdbus call --session -d org.freedesktop.DBus -o /org/freedesktop/DBus -m org.freedesktop.DBus.GetConnectionUnixUser org.freedesktop.DBus
+X
+                sh call.sh | tr -cd '0-9a-z(),\n' > outside; $E sh ../call.sh 2>/dev/null | tr -cd '0-9a-z(),\n' > inside
+                wc -l < outside; cmp outside inside && echo same
+                kill $P; wait $P 2>/dev/null; rm -f bus outside inside";
+            c.steps(&prepared(&c, "\"bus\"", engine, script))
+                .prints("2\nsame\n");
+            c.steps(&prepared(
+                &c,
+                "\"/dev/shm\"",
+                engine,
+                &script.replace("; cmp outside inside && echo same", "; wc -l < inside"),
+            ))
+            .prints("2\n1\n");
+        }
+    }
+}
+
 /// No entry opens a way to everywhere: not its own path, not a directory above it.
 #[test]
 fn ways_to_everywhere_stay_closed() {

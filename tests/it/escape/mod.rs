@@ -23,6 +23,8 @@ mod exec_writable;
 mod file_handles;
 #[cfg(target_os = "linux")]
 mod grant_swap;
+#[cfg(target_os = "linux")]
+mod granted_sockets;
 mod hard_link;
 mod host_processes;
 mod inherited_sockets;

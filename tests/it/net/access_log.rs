@@ -134,6 +134,83 @@ fn every_way_has_its_lines_and_no_secret() {
     }
 }
 
+/// What is refused without a proxy (caught by name, by TLS name, by address, by protocol), by the name server over both of its
+/// transports, and at a Unix socket: one line each, and one violation, however often it comes.
+#[test]
+fn every_refusal_has_its_line() {
+    let lab = Lab::start();
+    let script = format!(
+        "unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy
+        curl -sS -m5 -o /dev/null http://allowed.test/
+        for n in 1 2 3; do curl -sS -m5 -o /dev/null -H 'Host: denied.test' 'http://allowed.test/p?key=SEKRET'; done
+        curl -sS -m5 -o /dev/null --cacert {CA} --connect-to denied.test:443:allowed.test:443 https://denied.test/
+        curl -sS -m5 -o /dev/null http://priv.test/
+        curl -sS -m5 -o /dev/null --http2-prior-knowledge http://api.allowed.test/
+        curl -sS -m5 -o /dev/null http://bad.allowed.test/
+        python3 ../ask.py"
+    );
+    let ask = r"
+import os, socket, struct
+name = b''.join(bytes([len(p)]) + p for p in (b'overtcp', b'evil', b'test')) + b'\0'
+query = b'\x12\x34\x01\0\0\x01\0\0\0\0\0\0' + name + b'\0\x01\0\x01'
+s = socket.create_connection(('127.0.0.1', 53), 5)
+s.sendall(struct.pack('>H', len(query)) + query)
+print(s.recv(600)[5] & 15)
+for path in ('/opt/lab/agent.sock', '../o.sock', '../o.sock'):
+    s = socket.socket(socket.AF_UNIX)
+    try: s.connect(path); print(s.recv(20))
+    except OSError as e: print(e.errno)
+";
+    for &caller in lab.callers() {
+        let desk = lab.desk(caller);
+        desk.write("ask.py", ask);
+        let socket = desk.outer.join("o.sock");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(&socket, all).unwrap();
+        let network = "denied_domains = [\"bad.allowed.test\"]\naccess_log = \"access.log\"\nallow_unix_sockets = [\"/opt/lab/agent.sock\"]";
+        let spec = desk.spec(&["allowed.test", "*.allowed.test", "priv.test"], network);
+        let out = desk
+            .with_spec(&spec, &[], &["sh", "-c", &script])
+            .output()
+            .success();
+        assert_eq!(out.stdout, "3\nb'SOCK-REACHED\\n'\n13\n13\n", "{out}");
+        let all = lines(&desk);
+        let refused = format!("{}/o.sock", desk.inner);
+        for (front, target, times, reason) in [
+            ("caught", "denied.test:80", 3, "not-allowed"),
+            ("caught", "denied.test:443", 1, "not-allowed"),
+            ("caught", "priv.test:80", 1, "private-address"),
+            ("caught", "api.allowed.test:80", 1, "not-allowed"),
+            ("dns", "bad.allowed.test", 1, "denied"),
+            ("dns", "overtcp.evil.test", 1, "not-allowed"),
+            ("unix", &refused, 2, "not-allowed"),
+        ] {
+            let line = find(&all, front, target, "deny");
+            assert_eq!(line["reason"], reason, "{line}");
+            let same = |l: &&Value| l["target"] == target && l["decision"] == "deny";
+            assert_eq!(all.iter().filter(same).count(), times, "{target}: {all:#?}");
+            // One violation, and how often it came.
+            let told = format!("ccbox: denied network-outbound {target} [");
+            assert_eq!(out.stderr.matches(&told).count(), 1, "{target}: {out}");
+            if times > 1 {
+                let again = format!("ccbox: {times} times: network-outbound {target}");
+                assert!(out.stderr.contains(&again), "{again}: {out}");
+            }
+        }
+        find(&all, "caught", "allowed.test:80", "allow");
+        find(&all, "unix", "/opt/lab/agent.sock", "allow");
+        // Nothing else is told, and every refusal of the log is a violation.
+        assert_eq!(
+            all.iter().filter(|l| l["decision"] == "deny").count(),
+            10,
+            "{all:#?}"
+        );
+        assert_eq!(out.stderr.matches("ccbox: denied ").count(), 7, "{out}");
+        assert!(!desk.read("access.log").contains("SEKRET"));
+    }
+}
+
 /// A port of the host: a line when the connection has ended, and one where nobody listens.
 #[test]
 fn forwarded_ports_have_their_lines() {

@@ -358,10 +358,11 @@ fn an_address_that_a_rule_names_is_reached() {
     let lab = Lab::start();
     let script = r#"
 import socket
-for ip, port in ("203.0.113.10", 7000), ("203.0.113.10", 80), ("203.0.113.11", 80), ("2001:db8::10", 7000), ("2001:db8::10", 80):
+own = "[2001:db8::10]"
+for ip, port, host in ("203.0.113.10", 7000, own), ("203.0.113.10", 80, own), ("203.0.113.11", 80, own), ("2001:db8::10", 7000, own), ("2001:db8::10", 80, own), ("2001:db8::10", 80, "denied.test"):
     try:
         with socket.create_connection((ip, port), 5) as s:
-            s.sendall(b"GET / HTTP/1.0\r\nHost: denied.test\r\n\r\n"); s.shutdown(socket.SHUT_WR)
+            s.sendall(f"GET / HTTP/1.0\r\nHost: {host}\r\n\r\n".encode()); s.shutdown(socket.SHUT_WR)
             print(s.makefile("rb").readline()[:12])
     except OSError as e: print(type(e).__name__, e.errno)
 "#;
@@ -381,10 +382,11 @@ for ip, port in ("203.0.113.10", 7000), ("203.0.113.10", 80), ("203.0.113.11", 8
         assert_eq!(lines[1..3], ["b'HTTP/1.0 403'"; 2], "{out}");
         assert!(lines[3].starts_with("Connection"), "{out}");
         assert_eq!(lines[4], "b'HTTP/1.0 200'", "{out}");
-        for target in ["203.0.113.10:80", "203.0.113.11:80"] {
+        assert_eq!(lines[5], "b'HTTP/1.0 403'", "{out}");
+        for target in ["203.0.113.10:80", "203.0.113.11:80", "denied.test:80"] {
             out.names_denied(target);
         }
-        // The Host field is what the connection leads to, not what the client says.
+        // No way to names that are not allowed.
         assert!(
             !lab.hits().iter().any(|h| h.contains("denied")),
             "{:?}",

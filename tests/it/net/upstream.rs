@@ -63,6 +63,69 @@ fn allowed_hosts_are_reached_through_it() {
     }
 }
 
+/// `ALL_PROXY=socks5h://…`, as an ssh(1) forward or a corporate SOCKS server has it: names go there as they are, requests
+/// in origin form, and its failures are its own.
+#[test]
+fn a_socks_proxy_is_one_as_well() {
+    let lab = Lab::start();
+    for &caller in lab.callers() {
+        let desk = lab.desk(caller);
+        let allow = ["intranet.test", "allowed.test", "blocked.test"];
+        for scheme in ["socks5h", "socks5"] {
+            let proxy = format!("{scheme}://{LOGIN}@proxy.test:1080");
+            lab.forget_hits();
+            let through = |script: &str| desk.boxed(&allow, &sh(script)).env("ALL_PROXY", &proxy);
+            let script = format!("{EVERYTHING}; curl -sS -m5 http://denied.test/; true");
+            let out = through(&script).output().success();
+            assert_eq!(out.stdout.matches("ORIGIN allowed").count(), 3, "{out}");
+            out.names_denied("denied.test:80");
+            assert_eq!(
+                lab.hits_of("PROXY"),
+                [
+                    "PROXY socks 1 intranet.test:80 login",
+                    "PROXY socks 1 allowed.test:443 login",
+                    "PROXY socks 1 allowed.test:443 login",
+                ]
+            );
+            assert!(
+                lab.hits_of("HTTP").iter().any(|h| h.contains("GET /plain")),
+                "{:?}",
+                lab.hits()
+            );
+            assert_eq!(lab.hits_of("DNS intranet"), Vec::<String>::new());
+            let out = through("curl -s -m5 -i http://blocked.test/").output();
+            assert!(
+                out.stdout.contains("x-ccbox-error: upstream-proxy"),
+                "{out}"
+            );
+            let who = "ccbox: warning: the upstream proxy socks5h://proxy.test:1080 (ALL_PROXY)";
+            let told = "did not open a connection to blocked.test:80: its rules do not allow it";
+            assert_eq!(out.notes(), [format!("{who} {told}")], "{out}");
+        }
+        for (login, words) in [
+            ("", "wants a login, and its address has none"),
+            ("me:SEKRET@", "does not accept the login in its address"),
+        ] {
+            let command = desk.boxed(&allow, &sh("curl -s -m5 https://allowed.test/; true"));
+            let proxy = format!("socks5h://{login}proxy.test:1080");
+            let out = command.env("ALL_PROXY", proxy).output().success();
+            assert!(out.notes()[0].ends_with(words), "{out}");
+            assert!(!out.stderr.contains("SEKRET"), "{out}");
+        }
+        // What cannot be spoken is said, with what can.
+        let command = desk.boxed(&allow, &sh("curl -s -m5 http://allowed.test/"));
+        let out = command
+            .env("ALL_PROXY", "socks4://proxy.test:1080")
+            .output()
+            .success();
+        assert!(out.stdout.contains("ORIGIN allowed"), "{out}");
+        assert!(
+            out.notes()[0].ends_with("over `http://`, `https://` or `socks5h://`"),
+            "{out}"
+        );
+    }
+}
+
 /// The rules come first: what they refuse the proxy never hears of.
 #[test]
 fn refused_hosts_never_reach_it() {

@@ -16,6 +16,7 @@ mod fetch;
 mod git;
 mod go;
 mod java;
+mod neighbours;
 mod node;
 mod python;
 
