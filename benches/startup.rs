@@ -13,10 +13,12 @@
 #![allow(missing_docs, reason = "a program")]
 
 mod common;
+#[path = "common/starts.rs"]
+mod starts;
 
-use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::process::ExitCode;
+
+use starts::{bubblewrap, clean, compare};
 
 /// What ccbox may cost on top of bwrap.
 const BUDGET_MS: f64 = 3.0;
@@ -26,66 +28,6 @@ const BROKER_BUDGET_MS: f64 = 1.5;
 const CATCH_BUDGET_MS: f64 = 1.0;
 /// The workspace is the only place that can be written; in a read-only mode there is none, and so no broker.
 const SPEC: &str = "network_enabled = false\n[[bind_mounts]]\nhost_path = \"ws\"\n[filesystem]\nview = \"host\"\ncaches = \"none\"\n";
-
-fn time(command: &mut Command) -> f64 {
-    let start = Instant::now();
-    let status = command.status().expect("the program starts");
-    let elapsed = start.elapsed();
-    assert!(status.success(), "{command:?}: {status}");
-    elapsed.as_secs_f64() * 1e3
-}
-
-fn clean(program: &str, home: &Path, dir: &Path) -> Command {
-    let mut command = Command::new(program);
-    command
-        .env_clear()
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-        .env("HOME", home);
-    command.current_dir(dir).stdin(Stdio::null());
-    command
-}
-
-/// Times both commands in turns and prints what they cost; answers how much more the first one costs, in ms.
-fn compare(pairs: usize, [first, second]: [(&str, &mut Command); 2]) -> f64 {
-    let ((ours_name, ours), (theirs_name, theirs)) = (first, second);
-    for _ in 0..10 {
-        time(ours);
-        time(theirs);
-    }
-    let (mut a, mut b) = (Vec::new(), Vec::new());
-    for n in 0..pairs {
-        if n % 2 == 0 {
-            a.push(time(ours));
-            b.push(time(theirs));
-        } else {
-            b.push(time(theirs));
-            a.push(time(ours));
-        }
-    }
-    let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
-    let (a, b, d) = (
-        common::Spread::of(&a),
-        common::Spread::of(&b),
-        common::Spread::of(&differences),
-    );
-    println!("{:<20}   min       p50", format!("{pairs} pairs"));
-    println!("{ours_name:<20}{:7.2}   {:7.2} ms", a.min, a.p50);
-    println!("{theirs_name:<20}{:7.2}   {:7.2} ms", b.min, b.p50);
-    println!(
-        "{:<20}{:7.2}   {:7.2} ms   (of the minima; median of the pairs)",
-        "difference",
-        a.min - b.min,
-        d.p50
-    );
-    println!(
-        "{:<20}{:7.2}   {:7.2}",
-        "ratio",
-        a.min / b.min,
-        a.p50 / b.p50
-    );
-    // Load on the machine moves the median of both; the minima are the quiet moments. One of them within is within.
-    d.p50.min(a.min - b.min)
-}
 
 fn main() -> ExitCode {
     common::without_inherited_descriptors();
@@ -98,12 +40,7 @@ fn main() -> ExitCode {
         std::env::var("CCBOX_TEST_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_ccbox").to_owned());
     let mut ccbox = clean(&binary, &home, &ws);
     ccbox.args(["run", "--", "true"]);
-    let mut bwrap = clean("bwrap", &home, &ws);
-    bwrap.args(
-        "--unshare-all --die-with-parent --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --bind"
-            .split(' '),
-    );
-    bwrap.arg(&ws).arg(&ws).arg("true");
+    let mut bwrap = bubblewrap(&home, &ws);
     let over_bwrap = compare(
         pairs,
         [
@@ -162,9 +99,9 @@ fn main() -> ExitCode {
 
     println!();
     let verdicts = [
-        common::verdict("start-up over bwrap", over_bwrap, BUDGET_MS, "ms"),
-        common::verdict("the broker's start-up", broker, BROKER_BUDGET_MS, "ms"),
-        common::verdict("the catch's start-up", catch, CATCH_BUDGET_MS, "ms"),
+        common::verdict("start-up over bwrap", over_bwrap.more, BUDGET_MS, "ms"),
+        common::verdict("the broker's start-up", broker.more, BROKER_BUDGET_MS, "ms"),
+        common::verdict("the catch's start-up", catch.more, CATCH_BUDGET_MS, "ms"),
     ];
     if verdicts.iter().all(|v| *v == ExitCode::SUCCESS) {
         ExitCode::SUCCESS

@@ -57,6 +57,11 @@ pub trait FsView {
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf>;
     /// Names in a directory, sorted; empty where it cannot be read.
     fn list(&self, dir: &Path) -> Vec<OsString>;
+    /// The same with what each is, where the directory itself tells (readdir(3), `d_type`): of an object that is mounted over, that is
+    /// what lies below, a directory for a directory and none for anything else.
+    fn entries(&self, dir: &Path) -> Vec<(OsString, Option<Kind>)> {
+        self.list(dir).into_iter().map(|n| (n, None)).collect()
+    }
     /// A small text file (at most 1 MiB).
     fn read(&self, path: &Path) -> Option<Vec<u8>>;
     /// The caller's own permissions let it read the object (access(2)); links are followed.
@@ -92,12 +97,17 @@ impl FsView for RealFs {
         std::fs::canonicalize(path)
     }
     fn list(&self, dir: &Path) -> Vec<OsString> {
+        self.entries(dir).into_iter().map(|(n, _)| n).collect()
+    }
+    fn entries(&self, dir: &Path) -> Vec<(OsString, Option<Kind>)> {
         // Half a directory is worse than none: a caller would take the rest for absent.
-        let names = std::fs::read_dir(dir)
-            .and_then(|entries| entries.map(|e| Ok(e?.file_name())).collect());
-        let mut names: Vec<OsString> = names.unwrap_or_default();
-        names.sort();
-        names
+        let all = std::fs::read_dir(dir).and_then(|entries| {
+            let one = |e: std::fs::DirEntry| (e.file_name(), e.file_type().ok().map(kind_of));
+            entries.map(|e| Ok(one(e?))).collect()
+        });
+        let mut all: Vec<(OsString, Option<Kind>)> = all.unwrap_or_default();
+        all.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        all
     }
     fn read(&self, path: &Path) -> Option<Vec<u8>> {
         use std::io::Read;

@@ -18,7 +18,7 @@ pub(super) fn write(rules: &Rules, single: &Rules) -> RuleBook {
             });
         }
     };
-    let mut nevers: Vec<_> = rules.nevers.iter().chain(&single.nevers).collect();
+    let mut nevers: Vec<_> = rules.nevers.iter().chain(single.nevers.iter()).collect();
     nevers.sort_by_key(|n| n.strength);
     for n in nevers {
         add(

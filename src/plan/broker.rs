@@ -86,7 +86,7 @@ fn writable_host(node: &Node) -> Option<&PathBuf> {
 
 /// Writable directories of the host, and what is mounted inside them: a bind brings it along, with an identity of its own.
 fn trees(ctx: Ctx<'_>, shape: &Shape) -> Result<Vec<Tree>, PlanError> {
-    let is_dir = |path: &Path| ctx.fs.meta(path).map(|m| m.kind) == Some(Kind::Dir);
+    let is_dir = |path: &Path| ctx.kind(path) == Some(Kind::Dir);
     let mut found: Vec<(PathBuf, PathBuf)> = shape
         .iter()
         .filter_map(|(guest, node)| Some((guest, writable_host(node)?)))
@@ -189,7 +189,7 @@ fn unruled(ctx: Ctx<'_>, shape: &Shape, trees: &[Tree]) -> (Vec<PathBuf>, Vec<Pa
     let mut served = Vec::new();
     for (path, node) in shape.iter() {
         let writable = match node {
-            Node::Host { src, rw } => *rw && ctx.fs.meta(src).map(|m| m.kind) != Some(Kind::Dir),
+            Node::Host { src, rw } => *rw && ctx.kind(src) != Some(Kind::Dir),
             Node::Tmpfs { ro, .. } => !*ro,
             Node::Overlay { .. } | Node::State { .. } | Node::Dev | Node::Proc => true,
             Node::Dir { .. }
@@ -226,7 +226,7 @@ pub(super) fn denied_files(
     let files: Vec<(&Path, &PathBuf)> = shape
         .iter()
         .filter_map(|(path, node)| Some((path, writable_host(node)?)))
-        .filter(|(_, src)| ctx.fs.meta(src).map(|m| m.kind) == Some(Kind::File))
+        .filter(|(_, src)| ctx.kind(src) == Some(Kind::File))
         .collect();
     if files.is_empty() {
         return Vec::new();

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::paths::{HostNames, Walk, walk};
+use crate::host::fs_view::Kind;
 use crate::host::{FsView, HostFacts};
 use crate::policy::Policy;
 
@@ -26,6 +27,14 @@ impl Ctx<'_> {
     /// Names are judged when they are made (D4).
     pub(super) fn has_broker(&self) -> bool {
         self.host.broker.works()
+    }
+
+    /// What stands at `path` after following links. Mostly that is known from its directory, without another look.
+    pub(super) fn kind(&self, path: &Path) -> Option<Kind> {
+        match self.fs.kind(path) {
+            Some(Kind::Link) => self.fs.meta(path).map(|m| m.kind),
+            other => other,
+        }
     }
 
     /// Something stands at `path` (a dangling link counts).

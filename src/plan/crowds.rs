@@ -48,6 +48,7 @@ pub(super) fn merge(ctx: Ctx<'_>, rules: &mut Rules, notices: &mut Vec<String>) 
         ));
     }
     let (mut many, mut few): (Vec<Never>, Vec<Never>) = std::mem::take(&mut rules.nevers)
+        .into_vec()
         .into_iter()
         .partition(|n| {
             n.walk
@@ -72,8 +73,8 @@ pub(super) fn merge(ctx: Ctx<'_>, rules: &mut Rules, notices: &mut Vec<String>) 
         strength: Strength::Protected,
         named: crowd(dir, *n, "protected"),
     }));
-    rules.nevers = few;
-    told.nevers = many;
+    rules.nevers = few.into();
+    told.nevers = many.into();
 
     // Hiding a directory that leads to a grant would hide the grant's way; there the entries stay single.
     let crowded = crowds(

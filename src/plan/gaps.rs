@@ -89,7 +89,7 @@ fn of_mounts(
     let mut absent: BTreeSet<String> = BTreeSet::new();
     let mut links: BTreeSet<PathBuf> = BTreeSet::new();
     let mut files: BTreeSet<PathBuf> = BTreeSet::new();
-    for n in &rules.nevers {
+    for n in rules.nevers.iter() {
         let told = |n: &Named| format!("`{}` ({})", n.words, place(&n.origin));
         if n.walk.kind.is_none()
             && creatable(ctx, tree, &n.walk.real)

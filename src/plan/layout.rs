@@ -109,8 +109,13 @@ fn named_paths(rules: &Rules) -> BTreeSet<PathBuf> {
 
 /// One path, where host and guest path are the same.
 fn visit(ctx: Ctx<'_>, rules: &Rules, tree: &mut Tree, path: &Path) {
-    let Some(kind) = ctx.fs.meta(path).map(|m| m.kind) else {
+    let Some(kind) = ctx.kind(path) else {
         return;
+    };
+    // Below anything else nothing stands.
+    let put = |tree: &mut Tree, node| match kind {
+        Kind::Dir => tree.replace(path, node),
+        Kind::File | Kind::Link | Kind::Other => tree.put(path, node),
     };
     let shown = tree.shown(path);
     let own_piece =
@@ -134,7 +139,7 @@ fn visit(ctx: Ctx<'_>, rules: &Rules, tree: &mut Tree, path: &Path) {
     match shown {
         Shown::Host { rw: now, .. } if own_piece => {
             if now != rw {
-                tree.replace(path, node);
+                put(tree, node);
             }
         }
         // A private copy: only a writable grant, or a rule that forbids writing here by name, changes that.
@@ -150,7 +155,7 @@ fn visit(ctx: Ctx<'_>, rules: &Rules, tree: &mut Tree, path: &Path) {
         | Shown::Kernel => {
             // Only the grant's own path: a wider one leaves the private directories inside it private.
             if granted.is_some_and(|g| g.path() == path) {
-                tree.replace(path, node);
+                put(tree, node);
             }
         }
     }
@@ -233,7 +238,7 @@ fn elsewhere(
         },
     );
     for path in named_paths(rules).iter().filter(|p| below(p, root)) {
-        let Some(kind) = ctx.fs.meta(path).map(|m| m.kind) else {
+        let Some(kind) = ctx.kind(path) else {
             continue;
         };
         let inside = at.join(path.strip_prefix(root).unwrap_or(Path::new("")));
@@ -398,7 +403,7 @@ fn mount_points(ctx: Ctx<'_>, tree: &Tree, made: &[PathBuf]) -> Result<(), PlanE
             continue;
         }
         let wanted_dir = match node {
-            Node::Host { src, .. } => ctx.fs.meta(src).map(|m| m.kind == Kind::Dir),
+            Node::Host { src, .. } => ctx.kind(src).map(|k| k == Kind::Dir),
             Node::Data { .. } | Node::File { .. } => Some(false),
             Node::Cover { is_dir, .. } => Some(*is_dir),
             Node::Overlay { .. }

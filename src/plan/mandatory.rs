@@ -195,7 +195,7 @@ fn never(walk: Walk, name: &str) -> Never {
 /// The git directories that belong to `dir`: its `.git`, or itself where it is one.
 fn git_rows(ctx: Ctx<'_>, dir: &Path, out: &mut Mandatory) {
     let dot_git = dir.join(".git");
-    match ctx.fs.meta(&dot_git).map(|m| m.kind) {
+    match ctx.kind(&dot_git) {
         Some(Kind::Dir) => {
             let walk = ctx.walk(&dot_git);
             git_dir(ctx, &walk.real, MODULE_DEPTH, out);

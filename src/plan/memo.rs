@@ -22,6 +22,9 @@ pub(super) struct Memo<'a> {
     names: RefCell<Known<HashSet<OsString, Quick>>>,
 }
 
+/// Of a directory with more entries nothing is noted: only few of them would be asked about.
+const MOST_NOTED: usize = 4096;
+
 // By bytes: comparing or hashing a `Path` parses it each time.
 type Known<T> = HashMap<OsString, T, Quick>;
 
@@ -41,7 +44,7 @@ impl<'a> Memo<'a> {
         if !matches!(self.kind(dir), Some(Kind::Dir | Kind::Link)) {
             return;
         }
-        let names: HashSet<OsString, Quick> = self.fs.list(dir).into_iter().collect();
+        let names: HashSet<OsString, Quick> = self.list(dir).into_iter().collect();
         if !names.is_empty() {
             self.names
                 .borrow_mut()
@@ -120,7 +123,18 @@ impl FsView for Memo<'_> {
     }
 
     fn list(&self, dir: &Path) -> Vec<OsString> {
-        self.fs.list(dir)
+        let entries = self.fs.entries(dir);
+        if entries.len() <= MOST_NOTED && is_normal(dir.as_os_str().as_bytes()) {
+            let mut kinds = self.kinds.borrow_mut();
+            for (name, kind) in &entries {
+                if let Some(kind) = kind {
+                    kinds
+                        .entry(dir.join(name).into_os_string())
+                        .or_insert(Some(*kind));
+                }
+            }
+        }
+        entries.into_iter().map(|(name, _)| name).collect()
     }
 
     fn read(&self, path: &Path) -> Option<Vec<u8>> {

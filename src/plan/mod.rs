@@ -24,6 +24,7 @@ mod layout;
 mod mandatory;
 mod memo;
 mod names;
+mod nevers;
 mod order;
 pub(crate) mod os_path;
 mod other_runs;

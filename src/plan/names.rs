@@ -40,7 +40,7 @@ pub(super) fn collect(
         out: Vec::new(),
     };
     let of = |strength| {
-        let all = rules.nevers.iter().chain(&single.nevers);
+        let all = rules.nevers.iter().chain(single.nevers.iter());
         all.filter(move |n| n.strength == strength)
     };
     for never in of(Strength::Own).chain(of(Strength::Protected)) {

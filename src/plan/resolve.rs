@@ -282,7 +282,7 @@ pub(super) fn collect(
     let rules = Rules {
         grants: granted,
         hides,
-        nevers,
+        nevers: nevers.into(),
         shows: etc_files::shows(ctx),
         read_only_mode: ctx.policy.mode.is_read_only(),
     };
@@ -355,7 +355,7 @@ pub(super) fn no_cwd(ctx: Ctx<'_>, rules: &Rules) -> PlanError {
             hint: Some("remove that entry, or grant the directory: a deeper entry wins".to_owned()),
         };
     }
-    let (message, hint) = if ctx.fs.meta(&cwd).map(|m| m.kind) == Some(Kind::Dir) {
+    let (message, hint) = if ctx.kind(&cwd) == Some(Kind::Dir) {
         (
             format!(
                 "the working directory `{}` is not visible inside",
@@ -414,7 +414,7 @@ fn pins(ctx: Ctx<'_>, rules: &Rules, layout: &Layout) -> Result<Vec<Pin>, PlanEr
         let Node::Host { src, .. } = node else {
             continue;
         };
-        let kind = ctx.fs.meta(src).map(|m| m.kind);
+        let kind = ctx.kind(src);
         let in_writable =
             kind == Some(Kind::Dir) && path.parent().is_some_and(|p| layout.tree.host_writable(p));
         // What ccbox itself makes first, with its parents, is not there to be looked at.

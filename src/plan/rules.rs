@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::nevers::Nevers;
 use super::paths::{Walk, depth, within};
 use crate::policy::{Layer, Origin};
 
@@ -154,7 +155,8 @@ pub(super) struct Never {
 }
 
 impl Never {
-    fn covers(&self, path: &Path) -> bool {
+    /// It decides about `path`.
+    pub(super) fn covers(&self, path: &Path) -> bool {
         within(path, &self.walk.real) && !self.except.iter().any(|e| within(path, e))
     }
 }
@@ -167,7 +169,7 @@ pub(super) struct Rules {
     /// Read-denies.
     pub(super) hides: Vec<Hide>,
     /// Write-denies.
-    pub(super) nevers: Vec<Never>,
+    pub(super) nevers: Nevers,
     /// Objects shown read-only for ccbox's own reasons where the view alone would not show them.
     pub(super) shows: Vec<Walk>,
     /// review, plan, orchestrate.
@@ -235,12 +237,7 @@ impl Rules {
         path: &Path,
         via: Option<&'a Grant>,
     ) -> Result<&'a Grant, Option<&'a Named>> {
-        if let Some(never) = self
-            .nevers
-            .iter()
-            .filter(|n| n.covers(path))
-            .min_by_key(|n| n.strength)
-        {
+        if let Some(never) = self.nevers.strictest(path) {
             return Err(Some(&never.named));
         }
         if let ReadVerdict::Hidden(h) = self.read_through(path, via) {

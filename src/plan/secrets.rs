@@ -131,8 +131,7 @@ fn is_system(row: &Row) -> bool {
 /// A system file the caller cannot read needs no cover, because the child has the caller's uid and no capabilities; nor does an empty
 /// directory only the system fills. Every cover costs start-up time.
 fn worth_hiding(ctx: Ctx<'_>, path: &Path) -> bool {
-    ctx.fs.readable(path)
-        && (ctx.fs.meta(path).map(|m| m.kind) != Some(Kind::Dir) || !ctx.fs.list(path).is_empty())
+    ctx.fs.readable(path) && (ctx.kind(path) != Some(Kind::Dir) || !ctx.fs.list(path).is_empty())
 }
 
 /// Absolute paths of a row: below home as spelled, or where a variable moved it.

@@ -120,10 +120,7 @@ fn bound(ctx: Ctx<'_>, base: &mut Base) {
 
 /// A piece of the host, read-only, unless it is shown already; the links on the way are remembered.
 pub(super) fn show(ctx: Ctx<'_>, base: &mut Base, walk: Walk) {
-    if !matches!(
-        ctx.fs.meta(&walk.real).map(|m| m.kind),
-        Some(Kind::Dir | Kind::File)
-    ) {
+    if !matches!(ctx.kind(&walk.real), Some(Kind::Dir | Kind::File)) {
         return;
     }
     let seen = matches!(base.tree.shown(&walk.real), Shown::Host { path, .. } if path == walk.real);

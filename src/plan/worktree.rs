@@ -22,7 +22,7 @@ pub(super) struct Linked {
 
 /// gitrepository-layout(5): what makes git take a directory for a repository.
 pub(super) fn is_git_dir(ctx: Ctx<'_>, dir: &Path) -> bool {
-    let is = |name: &str, kind: Kind| ctx.fs.meta(&dir.join(name)).map(|m| m.kind) == Some(kind);
+    let is = |name: &str, kind: Kind| ctx.kind(&dir.join(name)) == Some(kind);
     is("HEAD", Kind::File) && is("objects", Kind::Dir) && is("refs", Kind::Dir)
 }
 

@@ -19,6 +19,7 @@ use super::prestage::{self, Becomes, PreStage};
 use super::wire::{SetupFailure, Step};
 use crate::backend::{NetSetup, PreMount};
 use crate::exit;
+use crate::sys::cpu;
 use crate::sys::fds;
 use crate::sys::libc;
 use crate::sys::namespaces::CloneFlags;
@@ -55,10 +56,14 @@ impl Early {
         // clone(2) makes namespaces before it returns, so the slow ones are left to the child.
         let quick = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID;
         match fork_into(quick).ok()? {
-            Forked::Parent(pid) => Some(Self {
-                pid,
-                control: Some((ours, theirs)),
-            }),
+            Forked::Parent(pid) => {
+                // A new process waits for the processor it was made on, and here that would be until all is planned.
+                let _ = cpu::send_elsewhere(pid);
+                Some(Self {
+                    pid,
+                    control: Some((ours, theirs)),
+                })
+            }
             Forked::Child => {
                 drop(ours);
                 prestage::give_up(&theirs, wait_for_orders(&theirs, ids))

@@ -38,6 +38,16 @@ pub fn stay_on(processor: usize) -> Result<(), Errno> {
     sched_setaffinity(SELF, &only)
 }
 
+/// Puts another process of this user that has not run yet on another processor than the caller's, where it may go on as before
+/// (sched_setaffinity(2) moves what only waits at once). Nothing changes if there is none.
+pub fn send_elsewhere(pid: Pid) -> Result<(), Errno> {
+    let own = sched_getaffinity(SELF)?;
+    let mut others = own;
+    others.unset(sched_getcpu()?)?;
+    sched_setaffinity(pid, &others)?;
+    sched_setaffinity(pid, &own)
+}
+
 /// The calling thread runs only where nobody else wants to, from now on (sched(7), SCHED_IDLE). Without privileges there is no way back.
 /// EPERM: it was scheduled in a way of its own, which is left alone.
 pub fn last_of_all() -> Result<(), Errno> {

@@ -8,6 +8,12 @@ pub use ::libc;
 #[path = "absent/libc.rs"]
 pub mod libc;
 
+// The unwinder as part of the binary: of `libgcc_s.so` a release needs nothing else, and loading that library takes every start some
+// 0.1 ms, most of it for a constructor that asks the processor what it is (cpuid, which leaves a virtual machine each time).
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[link(name = "gcc_eh", kind = "static", modifiers = "-bundle")]
+unsafe extern "C" {}
+
 /// syscall(2). The kernel of Linux keeps the numbers of its calls for ever; others have no such promise, and none of these calls.
 #[cfg(target_os = "linux")]
 macro_rules! syscall {

@@ -123,7 +123,7 @@ impl<'a> Points<'a> {
             ctx,
             rules,
             open: Rules {
-                nevers: partly,
+                nevers: partly.into(),
                 ..rules.clone()
             },
             tmp,

@@ -26,6 +26,11 @@ pub fn stay_on(_processor: usize) -> Result<(), Errno> {
 }
 
 /// Not to be done.
+pub fn send_elsewhere(_pid: nix::unistd::Pid) -> Result<(), Errno> {
+    Err(Errno::ENOSYS)
+}
+
+/// Not to be done.
 pub fn last_of_all() -> Result<(), Errno> {
     Err(Errno::ENOSYS)
 }
