@@ -12,6 +12,7 @@ pub mod libc;
 // 0.1 ms, most of it for a constructor that asks the processor what it is (cpuid, which leaves a virtual machine each time).
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[link(name = "gcc_eh", kind = "static", modifiers = "-bundle")]
+// SAFETY: declares nothing, so no declaration can be wrong; it only names what is linked.
 unsafe extern "C" {}
 
 /// syscall(2). The kernel of Linux keeps the numbers of its calls for ever; others have no such promise, and none of these calls.

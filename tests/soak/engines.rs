@@ -53,13 +53,13 @@ fn ccbox() -> &'static Path {
 #[test]
 fn a_large_project_costs_nothing() {
     let dir = place("network_enabled = false\nprotected_paths = [\"**/.env\"]");
-    let make = "import os
+    let script = "import os
 for i in range(30000):
     d = f'n/{i // 300}/{i}'; os.makedirs(d)
     for j in range(10): open(f'{d}/{j}', 'w').close()
 open('n/5/1500/.env', 'w').write('K')";
     let made = Command::new("python3")
-        .args(["-c", make])
+        .args(["-c", script])
         .current_dir(dir.path().join("ws"))
         .status();
     assert!(made.unwrap().success());
