@@ -155,8 +155,19 @@ pub struct InnerPlan {
 pub struct Alone {
     /// What may be read; `None` is everything.
     pub view: Option<AllowList>,
-    /// No socket of a network can be made.
-    pub no_network: bool,
+    /// Whom it can talk to.
+    pub network: Reach,
+}
+
+/// What a command without a network of its own can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Whatever the host reaches.
+    Host,
+    /// Nothing: no socket of a network can be made.
+    Nothing,
+    /// The proxies of the run, by TCP, and nothing else.
+    Proxies,
 }
 
 /// What may be read on the host's own file system, as its link-free paths.

@@ -11,6 +11,7 @@ use super::catch;
 use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
+use super::front::Front;
 use super::learn::Learned;
 use super::limits::Held;
 use super::machine::Machine;
@@ -21,9 +22,10 @@ use nix::sys::signal::SigSet;
 
 use crate::backend::bwrap::proxy_port;
 use crate::backend::{Engine, Invocation, NetSetup, landlock};
+use crate::broker::guests::Guests;
 use crate::policy::{EngineChoice, NetworkMode, SandboxMode};
 use crate::proxy::catch::{Book, Catch};
-use crate::proxy::{ProxyConfig, ProxySet};
+use crate::proxy::{Admit, ProxyConfig, ProxySet};
 use crate::report::access::AccessLog;
 use crate::report::event::{Event, Handle, State};
 use crate::report::{Reporter, Sink, Verbosity};
@@ -134,7 +136,7 @@ impl Launch<'_> {
         {
             return None;
         }
-        let last = engine::landlock().ok()?;
+        let last = engine::landlock(policy).ok()?;
         engine::holds(&self.ready.plan, policy, &last).ok()?;
         Some(last)
     }
@@ -148,6 +150,8 @@ impl Launch<'_> {
             NetSetup::PreStage | NetSetup::Inner => ports(&plan.network.forwarded_ports),
             NetSetup::Host => Vec::new(),
         };
+        let front = self.front(chosen)?;
+        let guests = front.as_ref().map(|f| Arc::clone(&f.guests));
         let invocation = self.invocation(chosen, net);
         if self.report.verbosity() >= Verbosity::Debug {
             let line = match &invocation.engine {
@@ -176,11 +180,15 @@ impl Launch<'_> {
             },
             group: self.limits.group.clone(),
             wall: self.limits.wall,
-            broker: self.broker(chosen, book),
+            broker: self.broker(chosen, book).map(|setup| BrokerSetup {
+                guests: guests.clone(),
+                ..setup
+            }),
+            serves_at_once: front.is_some(),
             on_listeners: Box::new(|doors| {
                 let sink: Arc<dyn Sink> = self.report.clone();
                 Ok(Box::new(ProxySet::start(
-                    self.proxies(doors, own_book)?,
+                    self.proxies(doors, own_book, front)?,
                     sink,
                 )?))
             }),
@@ -197,6 +205,22 @@ impl Launch<'_> {
         })
     }
 
+    /// The listeners of a run that shares the host's network and may use it by the proxies alone.
+    fn front(&self, chosen: &Chosen) -> Result<Option<Front>, Broken> {
+        let network = &self.ready.plan.network;
+        if !matches!(chosen, Chosen::Landlock(_)) || network.mode != NetworkMode::Filtered {
+            return Ok(None);
+        }
+        let front = Front::open(&ports(&network.forwarded_ports));
+        front.map(Some).map_err(|e| Broken {
+            error: SessionError::new(format!(
+                "cannot listen for the proxies: {}",
+                crate::exit::reason(&e)
+            )),
+            stood: false,
+        })
+    }
+
     /// What the plan asks of the creation broker.
     fn broker(&self, chosen: &Chosen, names: Option<Book>) -> Option<BrokerSetup> {
         let plan = match chosen {
@@ -206,6 +230,7 @@ impl Launch<'_> {
         };
         Some(BrokerSetup {
             plan,
+            guests: None,
             sink: Arc::new(
                 Writes::new(&self.ready.plan, &self.ready.host.home_real, self.report)
                     .with_names(names)
@@ -228,6 +253,12 @@ impl Launch<'_> {
                 set: Vec::new(),
                 ..rooms::proxy_env(self.ready)
             },
+            NetSetup::Host
+                if matches!(chosen, Chosen::Landlock(_))
+                    && plan.network.mode == NetworkMode::Filtered =>
+            {
+                rooms::proxy_env(self.ready)
+            }
             NetSetup::Host => Changes::default(),
         };
         let private_tmp = !matches!(chosen, Chosen::None(_)) && !plan.fs_disabled;
@@ -247,9 +278,16 @@ impl Launch<'_> {
         out
     }
 
-    fn proxies(&self, doors: Doors, book: Book) -> io::Result<ProxyConfig> {
+    fn proxies(&self, doors: Doors, book: Book, front: Option<Front>) -> io::Result<ProxyConfig> {
         let network = &self.ready.plan.network;
-        let (listeners, forwards) = sort(doors.listeners, &network.forwarded_ports)?;
+        let admit: Option<Arc<dyn Admit>> = match &front {
+            Some(front) => Some(Arc::<Guests>::clone(&front.guests)),
+            None => None,
+        };
+        let (listeners, forwards) = match front {
+            Some(front) => front.sorted(&network.forwarded_ports),
+            None => sort(doors.listeners, &network.forwarded_ports)?,
+        };
         let listen = ports(&network.forwarded_ports);
         let catch = doors.catch.map(|sockets| Catch {
             by_address: catch::by_address(&network.catch.ports, &listen),
@@ -266,6 +304,7 @@ impl Launch<'_> {
             token: None,
             hint_file: network.hint_file.clone(),
             identify: Some(doors.identify),
+            admit,
             access: self.access.clone(),
         })
     }

@@ -6,6 +6,7 @@
 mod cases;
 mod classic;
 mod kills;
+mod network;
 mod places;
 mod rows;
 mod terminal;
