@@ -6,6 +6,7 @@
 mod cases;
 mod classic;
 mod kills;
+mod listed;
 mod network;
 mod places;
 mod rows;
