@@ -7,7 +7,7 @@ pub mod none;
 pub mod seatbelt;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -181,6 +181,20 @@ pub struct AllowList {
     pub apart: Vec<PathBuf>,
     /// Directories outside of it cannot be listed either.
     pub lists: bool,
+}
+
+impl AllowList {
+    /// Whether something at this path may be read.
+    #[must_use]
+    pub fn shows(&self, path: &Path) -> bool {
+        let one_by_one = |at: &Path| {
+            at.parent()
+                .is_some_and(|dir| self.around.iter().any(|a| a == dir))
+                && !self.apart.iter().any(|a| a == at)
+        };
+        path.ancestors()
+            .any(|at| self.whole.iter().any(|w| w == at) || one_by_one(at))
+    }
 }
 
 /// A limit of a process (setrlimit(2)), inherited by what it starts.

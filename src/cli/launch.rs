@@ -1,6 +1,7 @@
 //! The right half of the line: invocation → session, with the proxies started once the child's namespace has its sockets.
 
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::io;
 use std::net::TcpListener;
 use std::path::Path;
@@ -33,6 +34,8 @@ use crate::session::{
     self, BrokerSetup, Doors, Early, Enforced, Outcome, SessionConfig, SessionError,
 };
 
+/// Git's configuration of the user, in the place of that in the home directory.
+const GIT_CONFIG: &str = "GIT_CONFIG_GLOBAL";
 /// Where the private `$TMPDIR` stands inside (semantics 11).
 const PRIVATE_TMP: &str = "/tmp";
 
@@ -246,7 +249,7 @@ impl Launch<'_> {
         let mut out = render::invocation(self.ready, chosen, net, wants_version);
         out.inner.own_group = self.own_group;
         out.inner.limits.clone_from(&self.limits.own);
-        let changes = match net {
+        let mut changes = match net {
             NetSetup::PreStage | NetSetup::Inner => rooms::proxy_env(self.ready),
             NetSetup::Host if plan.network.mode == NetworkMode::Off => Changes {
                 // There is nothing that the caller's proxies could be reached by.
@@ -261,6 +264,13 @@ impl Launch<'_> {
             }
             NetSetup::Host => Changes::default(),
         };
+        // access(2) says that a hidden file is there, and a git that then cannot open its configuration gives up.
+        let shown = out.inner.alone.as_ref().and_then(|a| a.view.as_ref());
+        let own = |(name, _): &(OsString, OsString)| name == GIT_CONFIG;
+        let config = self.ready.host.home_real.join(".gitconfig");
+        if shown.is_some_and(|list| !list.shows(&config)) && !out.inner.env.iter().any(own) {
+            changes.set.push((GIT_CONFIG.into(), "/dev/null".into()));
+        }
         let private_tmp = !matches!(chosen, Chosen::None(_)) && !plan.fs_disabled;
         let own_choice = policy.env.set.iter().any(|e| e.value.0 == "TMPDIR");
         let marks = Marks {

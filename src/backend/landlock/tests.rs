@@ -109,6 +109,29 @@ fn nothing_of_the_host_is_writable_but_the_grants() {
     assert!(fitted(&p, &machine()).inner.floor.is_some());
 }
 
+#[test]
+fn a_list_shows_what_it_grants() {
+    let paths = |all: &[&str]| all.iter().map(PathBuf::from).collect();
+    let list = crate::backend::AllowList {
+        whole: paths(&["/usr", "/home/me/proj"]),
+        around: paths(&["/", "/etc"]),
+        apart: paths(&["/etc/shadow", "/etc", "/home", "/home/me/proj"]),
+        lists: true,
+    };
+    for (path, shown) in [
+        ("/usr/bin/env", true),
+        ("/home/me/proj/a", true),
+        ("/home/me/.gitconfig", false),
+        ("/etc/hosts", true),
+        ("/etc/ssl/certs/x", true),
+        ("/etc/shadow", false),
+        ("/opt/x", true),
+        ("/home/other", false),
+    ] {
+        assert_eq!(list.shows(Path::new(path)), shown, "{path}");
+    }
+}
+
 /// Hosts by name and Unix sockets by path are the broker's.
 #[test]
 fn connections_are_the_brokers() {

@@ -147,6 +147,13 @@ print(\"end\")' 2>/dev/null
         prints: "1\n",
         ..PLAIN
     };
+    git_works_where_its_configuration_is_not_shown: [Holds, Holds, Holds] Row {
+        files: "# the last one counts",
+        before: "sed -i 's/view = \"host\"/view = \"bound\"/' spec.toml; git config --file ../home/.gitconfig user.name SECRET",
+        steps: "$R sh -c 'git init -q r && cd r && git config user.name || echo none' 2>/dev/null",
+        prints: "none\n",
+        ..PLAIN
+    };
     programs_in_writable_places_are_closed: [Holds, Holds, Holds] Row {
         more: "[exec]\ndeny_writable = true",
         before: "cp /bin/true ws/tool",
