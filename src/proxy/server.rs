@@ -23,7 +23,7 @@ use super::refusal::{self, Refusal};
 use super::token::Token;
 use super::tunnel::{self, Early, Stopped};
 use super::vet::{self, Expected};
-use super::{Admit, Identify, Process, forward, http, socks};
+use super::{Identify, Process, forward, http, socks};
 use crate::policy::egress::Denial;
 use crate::policy::host::{Authority, Host};
 use crate::report::Sink;
@@ -51,7 +51,7 @@ pub(super) struct Shared {
     crowded: AtomicBool,
     unsent: Arc<Outbox>,
     pub(super) access: Option<Accesses>,
-    admit: Option<Arc<dyn Admit>>,
+    admit: Option<Arc<dyn super::Admit>>,
 }
 
 impl Shared {
@@ -83,7 +83,7 @@ impl Shared {
     }
 
     /// Not everybody is served.
-    pub(super) fn admitting(mut self, admit: Option<Arc<dyn Admit>>) -> Self {
+    pub(super) fn admitting(mut self, admit: Option<Arc<dyn super::Admit>>) -> Self {
         self.admit = admit;
         self
     }

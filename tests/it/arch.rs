@@ -317,7 +317,7 @@ fn files_stay_readable() {
 fn listed_cases_have_their_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut code = String::new();
-    let mut dirs = ["tests/it", "tests/alone", "src"]
+    let mut dirs = ["tests/it", "tests/alone", "tests/soak", "src"]
         .map(|d| root.join(d))
         .to_vec();
     while let Some(dir) = dirs.pop() {
