@@ -18,6 +18,7 @@ pub(crate) fn trapped(work: impl FnOnce() + Send + 'static) {
         sockets: false,
         alone: false,
         no_network: false,
+        by_proxies: false,
     };
     let program = filter_program(options).unwrap();
     let (to_supervisor, from_worker) = channel();

@@ -5,8 +5,8 @@
 //!
 //! | asked for | why not |
 //! |---|---|
-//! | hosts that may be reached | Landlock knows ports, not hosts |
-//! | `allow_unix_sockets` | nobody decides about them here yet |
+//! | `allow_all_unix_sockets` | no mounts keep the host's own out of sight |
+//! | hosts or Unix sockets with `filesystem.disabled` | the broker decides about both, and there is none |
 //! | something of the host at another path, a limit of the private /tmp | needs mounts |
 //! | something hidden inside a writable tree, or by a pattern | what the command makes beside it would be unreadable |
 //!
@@ -15,8 +15,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{AllowList, Alone, Engine, Floor, Invocation, Mount, NetSetup, bwrap};
-use crate::broker::plan::BrokerPlan;
+use super::{AllowList, Alone, Engine, Floor, Invocation, Mount, NetSetup, Reach, bwrap};
+use crate::broker::plan::{BrokerPlan, SocketPlan};
 use crate::plan::{Effect, Plan, PlanError, ReadFloor, place};
 use crate::policy::{NetworkMode, Origin, Policy, View};
 
@@ -37,7 +37,13 @@ const DEVICES: [&str; 6] = [
 const ROOM: &str = "/tmp";
 
 /// Generated copies whose originals everybody may read.
-const PUBLIC: [&str; 2] = ["/etc/passwd", "/etc/group"];
+const PUBLIC: [&str; 5] = [
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/hosts",
+    "/etc/nsswitch.conf",
+    "/etc/resolv.conf",
+];
 
 /// What stands at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,20 +77,16 @@ pub fn fits(plan: &Plan, policy: &Policy) -> Result<(), PlanError> {
     };
     let namespaces = "`ccbox probe` says what the other engines need";
     let (net, fs) = (&policy.net, &policy.fs);
-    if plan.network.mode == NetworkMode::Filtered {
+    if plan.network.mode == NetworkMode::Filtered && fs.disabled {
         let rule = net.allowed.iter().chain(&net.denied).next();
         let what = at("`network.mode = \"filtered\"`", rule.map(|r| &r.origin));
-        let why = "without a network namespace nothing keeps the command to the proxy";
-        return Err(no(
-            what,
-            why,
-            "`network.mode = \"off\"`, or a host with user namespaces",
-        ));
+        let why = "with `filesystem.disabled` nobody connects the command to its proxies";
+        return Err(no(what, why, namespaces));
     }
-    let sockets = net.unix_sockets.first().map(|e| &e.origin);
-    if let Some(origin) = sockets.or(net.all_unix_sockets.as_ref()) {
-        let why = "Unix sockets are refused by number in it";
-        return Err(no(at("allow_unix_sockets", Some(origin)), why, namespaces));
+    if let Some(origin) = &net.all_unix_sockets {
+        let why = "no mounts keep those of the host out of reach";
+        let what = at("allow_all_unix_sockets", Some(origin));
+        return Err(no(what, why, "name the sockets in `allow_unix_sockets`"));
     }
     if let Some(size) = &policy.tmp_size {
         let what = at("limits.tmp", Some(&size.origin));
@@ -160,7 +162,7 @@ pub fn render(plan: &Plan, tmp: &Path) -> Invocation {
     inner.moved.clear();
     inner.read_floor = ReadFloor::default();
     inner.trap_reads = false;
-    inner.trap_sockets = false;
+    inner.trap_sockets = by_path(plan).is_some();
     inner.floor = broker(plan, tmp).map(|broker| {
         let covered: Vec<PathBuf> = broker.trees.iter().map(|t| t.guest.clone()).collect();
         inner.writable = covered.iter().chain(&broker.exempt).cloned().collect();
@@ -169,7 +171,11 @@ pub fn render(plan: &Plan, tmp: &Path) -> Invocation {
     });
     inner.alone = Some(Alone {
         view: (!plan.fs_disabled).then(|| list(plan, tmp)),
-        no_network: !open,
+        network: match plan.network.mode {
+            NetworkMode::Open => Reach::Host,
+            NetworkMode::Off => Reach::Nothing,
+            NetworkMode::Filtered => Reach::Proxies,
+        },
     });
     let tmp = tmp.to_path_buf();
     Invocation {
@@ -218,8 +224,28 @@ pub fn broker(plan: &Plan, tmp: &Path) -> Option<BrokerPlan> {
     out.exempt.dedup();
     // Nothing private is there to be served.
     out.served.clear();
-    (out.reads, out.sockets, out.alone) = (None, None, true);
+    (out.reads, out.alone) = (None, true);
+    let filtered = plan.network.mode == NetworkMode::Filtered;
+    // Whoever connects for the command asks what kind of socket it is.
+    let none = || SocketPlan {
+        granted: Vec::new(),
+        all: false,
+        closed: Vec::new(),
+        own_network: false,
+        private: Vec::new(),
+    };
+    out.sockets = by_path(plan).or_else(|| filtered.then(none));
     Some(out)
+}
+
+/// Unix sockets, where they are decided by path. Nothing is on a mount of the run's own, and the network is the host's.
+fn by_path(plan: &Plan) -> Option<SocketPlan> {
+    let sockets = plan.broker.as_ref()?.sockets.as_ref()?;
+    Some(SocketPlan {
+        own_network: false,
+        private: Vec::new(),
+        ..sockets.clone()
+    })
 }
 
 /// What may be read.

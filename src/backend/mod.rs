@@ -7,7 +7,7 @@ pub mod none;
 pub mod seatbelt;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -155,8 +155,19 @@ pub struct InnerPlan {
 pub struct Alone {
     /// What may be read; `None` is everything.
     pub view: Option<AllowList>,
-    /// No socket of a network can be made.
-    pub no_network: bool,
+    /// Whom it can talk to.
+    pub network: Reach,
+}
+
+/// What a command without a network of its own can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Whatever the host reaches.
+    Host,
+    /// Nothing: no socket of a network can be made.
+    Nothing,
+    /// The proxies of the run, by TCP, and nothing else.
+    Proxies,
 }
 
 /// What may be read on the host's own file system, as its link-free paths.
@@ -170,6 +181,20 @@ pub struct AllowList {
     pub apart: Vec<PathBuf>,
     /// Directories outside of it cannot be listed either.
     pub lists: bool,
+}
+
+impl AllowList {
+    /// Whether something at this path may be read.
+    #[must_use]
+    pub fn shows(&self, path: &Path) -> bool {
+        let one_by_one = |at: &Path| {
+            at.parent()
+                .is_some_and(|dir| self.around.iter().any(|a| a == dir))
+                && !self.apart.iter().any(|a| a == at)
+        };
+        path.ancestors()
+            .any(|at| self.whole.iter().any(|w| w == at) || one_by_one(at))
+    }
 }
 
 /// A limit of a process (setrlimit(2)), inherited by what it starts.

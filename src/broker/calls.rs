@@ -81,6 +81,7 @@ pub enum Call {
     Connect,
     Sendto,
     Bind,
+    Listen,
 }
 
 /// A condition on the low 32 bits of one argument.
@@ -168,6 +169,7 @@ impl Call {
         TRAPS
             .iter()
             .chain(SOCKETS)
+            .chain(LISTENS)
             .chain(METADATA)
             .find(|trap| trap.native() == Some(number))
             .map(|trap| trap.call)
@@ -179,6 +181,7 @@ impl Call {
         TRAPS
             .iter()
             .chain(SOCKETS)
+            .chain(LISTENS)
             .chain(METADATA)
             .find(|trap| trap.call == self)
             .map_or("", |trap| trap.name)
@@ -418,3 +421,6 @@ pub const SOCKETS: &[Trap] = &[
     both(Call::Bind, "bind", 49, 200, ALWAYS),
     both(Call::Connect, "connect", 42, 203, ALWAYS),
 ];
+
+/// A further row where the network is the host's and the proxies are the only way.
+pub const LISTENS: &[Trap] = &[both(Call::Listen, "listen", 50, 201, ALWAYS)];

@@ -19,6 +19,7 @@ pub mod fold;
 pub mod gate;
 pub mod git_paths;
 pub mod gitdir;
+pub mod guests;
 pub mod plan;
 pub mod reads;
 pub mod supervise;

@@ -71,6 +71,9 @@ pub(super) fn words(plan: &Plan, chosen: &Chosen, e: &Enforced) -> Vec<String> {
         out.push("exec=not-writable".to_owned());
     }
     if alone {
+        if plan.broker.as_ref().is_some_and(|b| b.sockets.is_some()) {
+            out.push("unix=by-path".to_owned());
+        }
         out.push("processes=visible".to_owned());
         if !plan.fs_disabled {
             out.push("reads=contents(names-visible,denials-not-reported)".to_owned());

@@ -2,7 +2,10 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
+
+use nix::errno::Errno;
 
 use super::Fault;
 use super::machine::Machine;
@@ -14,8 +17,9 @@ use crate::host::bwrap::{self, Missing};
 use crate::host::probe::observe::OsRelease;
 use crate::host::probe::{install_hint, microvm_missing};
 use crate::plan::{Plan, PlanError};
-use crate::policy::{BackendChoice, EngineChoice, Policy, SandboxMode};
+use crate::policy::{BackendChoice, EngineChoice, NetworkMode, Policy, SandboxMode};
 use crate::session::harden::landlock_abi;
+use crate::sys::task;
 
 /// The chosen backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,7 +135,7 @@ pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
         return on_mac(policy, offer);
     }
     match policy.engine {
-        EngineChoice::Landlock if offer.system().is_none() => return Ok(landlock()?),
+        EngineChoice::Landlock if offer.system().is_none() => return Ok(landlock(policy)?),
         EngineChoice::Builtin if offer.system().is_none() => return Ok(Chosen::Builtin(None)),
         EngineChoice::Auto if offer.system().is_none() => {
             return Ok(Chosen::Builtin(offer.bwrap.clone().ok()));
@@ -161,10 +165,24 @@ pub(super) fn choose(policy: &Policy, offer: &Offer) -> Result<Chosen, Fault> {
 }
 
 /// Engine `landlock`, where the kernel has what it needs.
-pub(super) fn landlock() -> Result<Chosen, UsageError> {
+pub(super) fn landlock(policy: &Policy) -> Result<Chosen, UsageError> {
     kernel(landlock_abi(), yama())?;
+    let connects = policy.net.mode == NetworkMode::Filtered || !policy.net.unix_sockets.is_empty();
+    if connects && !takes_sockets() {
+        return Err(UsageError::new(
+            "engine `landlock` cannot connect for the command: a filter around this process refuses pidfd_getfd(2)",
+            "`network.mode = \"off\"` without Unix sockets, or a container with `--security-opt seccomp=unconfined`",
+        ));
+    }
     let number = RandomState::new().build_hasher().finish();
     Ok(Chosen::Landlock(backend::landlock::temporary(number)))
+}
+
+/// Whether a descriptor of another process can be copied, tried with one of this process.
+fn takes_sockets() -> bool {
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let copied = task::open_process(own).and_then(|own| task::copy_descriptor(own.as_fd(), 0));
+    !matches!(copied, Err(Errno::EPERM | Errno::ENOSYS | Errno::EACCES))
 }
 
 /// Landlock's ABI and what Yama lets a parent see of its child (ptrace_scope of Yama's documentation).

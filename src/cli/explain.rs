@@ -16,7 +16,7 @@ use crate::host::RealFs;
 use crate::host::bwrap::PLACES;
 use crate::plan::{self, PlanError, place};
 use crate::policy::host_rule::HostRule;
-use crate::policy::{Layer, Ruled};
+use crate::policy::{Layer, NetworkMode, Ruled};
 use crate::report::text::{escape, escape_os};
 use crate::spec::{LayerInfo, SpecSource};
 
@@ -79,6 +79,12 @@ impl Backend {
         let proxies = match net {
             NetSetup::PreStage | NetSetup::Inner => rooms::proxy_env(ready).set,
             NetSetup::Host if chosen == Chosen::Seatbelt => rooms::proxy_env(ready).set,
+            NetSetup::Host
+                if matches!(chosen, Chosen::Landlock(_))
+                    && ready.plan.network.mode == NetworkMode::Filtered =>
+            {
+                rooms::proxy_env(ready).set
+            }
             NetSetup::Host => Vec::new(),
         };
         let wanted = &ready.loaded.policy.limits;

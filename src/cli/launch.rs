@@ -1,6 +1,7 @@
 //! The right half of the line: invocation → session, with the proxies started once the child's namespace has its sockets.
 
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::io;
 use std::net::TcpListener;
 use std::path::Path;
@@ -11,6 +12,7 @@ use super::catch;
 use super::child_env::{self, Changes, Marks};
 use super::context::Prepared;
 use super::engine::{self, Chosen};
+use super::front::Front;
 use super::learn::Learned;
 use super::limits::Held;
 use super::machine::Machine;
@@ -21,9 +23,10 @@ use nix::sys::signal::SigSet;
 
 use crate::backend::bwrap::proxy_port;
 use crate::backend::{Engine, Invocation, NetSetup, landlock};
+use crate::broker::guests::Guests;
 use crate::policy::{EngineChoice, NetworkMode, SandboxMode};
 use crate::proxy::catch::{Book, Catch};
-use crate::proxy::{ProxyConfig, ProxySet};
+use crate::proxy::{Admit, ProxyConfig, ProxySet};
 use crate::report::access::AccessLog;
 use crate::report::event::{Event, Handle, State};
 use crate::report::{Reporter, Sink, Verbosity};
@@ -31,6 +34,8 @@ use crate::session::{
     self, BrokerSetup, Doors, Early, Enforced, Outcome, SessionConfig, SessionError,
 };
 
+/// Git's configuration of the user, in the place of that in the home directory.
+const GIT_CONFIG: &str = "GIT_CONFIG_GLOBAL";
 /// Where the private `$TMPDIR` stands inside (semantics 11).
 const PRIVATE_TMP: &str = "/tmp";
 
@@ -134,7 +139,7 @@ impl Launch<'_> {
         {
             return None;
         }
-        let last = engine::landlock().ok()?;
+        let last = engine::landlock(policy).ok()?;
         engine::holds(&self.ready.plan, policy, &last).ok()?;
         Some(last)
     }
@@ -148,6 +153,8 @@ impl Launch<'_> {
             NetSetup::PreStage | NetSetup::Inner => ports(&plan.network.forwarded_ports),
             NetSetup::Host => Vec::new(),
         };
+        let front = self.front(chosen)?;
+        let guests = front.as_ref().map(|f| Arc::clone(&f.guests));
         let invocation = self.invocation(chosen, net);
         if self.report.verbosity() >= Verbosity::Debug {
             let line = match &invocation.engine {
@@ -176,11 +183,15 @@ impl Launch<'_> {
             },
             group: self.limits.group.clone(),
             wall: self.limits.wall,
-            broker: self.broker(chosen, book),
+            broker: self.broker(chosen, book).map(|setup| BrokerSetup {
+                guests: guests.clone(),
+                ..setup
+            }),
+            serves_at_once: front.is_some(),
             on_listeners: Box::new(|doors| {
                 let sink: Arc<dyn Sink> = self.report.clone();
                 Ok(Box::new(ProxySet::start(
-                    self.proxies(doors, own_book)?,
+                    self.proxies(doors, own_book, front)?,
                     sink,
                 )?))
             }),
@@ -197,6 +208,22 @@ impl Launch<'_> {
         })
     }
 
+    /// The listeners of a run that shares the host's network and may use it by the proxies alone.
+    fn front(&self, chosen: &Chosen) -> Result<Option<Front>, Broken> {
+        let network = &self.ready.plan.network;
+        if !matches!(chosen, Chosen::Landlock(_)) || network.mode != NetworkMode::Filtered {
+            return Ok(None);
+        }
+        let front = Front::open(&ports(&network.forwarded_ports));
+        front.map(Some).map_err(|e| Broken {
+            error: SessionError::new(format!(
+                "cannot listen for the proxies: {}",
+                crate::exit::reason(&e)
+            )),
+            stood: false,
+        })
+    }
+
     /// What the plan asks of the creation broker.
     fn broker(&self, chosen: &Chosen, names: Option<Book>) -> Option<BrokerSetup> {
         let plan = match chosen {
@@ -206,6 +233,7 @@ impl Launch<'_> {
         };
         Some(BrokerSetup {
             plan,
+            guests: None,
             sink: Arc::new(
                 Writes::new(&self.ready.plan, &self.ready.host.home_real, self.report)
                     .with_names(names)
@@ -221,15 +249,28 @@ impl Launch<'_> {
         let mut out = render::invocation(self.ready, chosen, net, wants_version);
         out.inner.own_group = self.own_group;
         out.inner.limits.clone_from(&self.limits.own);
-        let changes = match net {
+        let mut changes = match net {
             NetSetup::PreStage | NetSetup::Inner => rooms::proxy_env(self.ready),
             NetSetup::Host if plan.network.mode == NetworkMode::Off => Changes {
                 // There is nothing that the caller's proxies could be reached by.
                 set: Vec::new(),
                 ..rooms::proxy_env(self.ready)
             },
+            NetSetup::Host
+                if matches!(chosen, Chosen::Landlock(_))
+                    && plan.network.mode == NetworkMode::Filtered =>
+            {
+                rooms::proxy_env(self.ready)
+            }
             NetSetup::Host => Changes::default(),
         };
+        // access(2) says that a hidden file is there, and a git that then cannot open its configuration gives up.
+        let shown = out.inner.alone.as_ref().and_then(|a| a.view.as_ref());
+        let own = |(name, _): &(OsString, OsString)| name == GIT_CONFIG;
+        let config = self.ready.host.home_real.join(".gitconfig");
+        if shown.is_some_and(|list| !list.shows(&config)) && !out.inner.env.iter().any(own) {
+            changes.set.push((GIT_CONFIG.into(), "/dev/null".into()));
+        }
         let private_tmp = !matches!(chosen, Chosen::None(_)) && !plan.fs_disabled;
         let own_choice = policy.env.set.iter().any(|e| e.value.0 == "TMPDIR");
         let marks = Marks {
@@ -247,9 +288,16 @@ impl Launch<'_> {
         out
     }
 
-    fn proxies(&self, doors: Doors, book: Book) -> io::Result<ProxyConfig> {
+    fn proxies(&self, doors: Doors, book: Book, front: Option<Front>) -> io::Result<ProxyConfig> {
         let network = &self.ready.plan.network;
-        let (listeners, forwards) = sort(doors.listeners, &network.forwarded_ports)?;
+        let admit: Option<Arc<dyn Admit>> = match &front {
+            Some(front) => Some(Arc::<Guests>::clone(&front.guests)),
+            None => None,
+        };
+        let (listeners, forwards) = match front {
+            Some(front) => front.sorted(&network.forwarded_ports),
+            None => sort(doors.listeners, &network.forwarded_ports)?,
+        };
         let listen = ports(&network.forwarded_ports);
         let catch = doors.catch.map(|sockets| Catch {
             by_address: catch::by_address(&network.catch.ports, &listen),
@@ -266,6 +314,7 @@ impl Launch<'_> {
             token: None,
             hint_file: network.hint_file.clone(),
             identify: Some(doors.identify),
+            admit,
             access: self.access.clone(),
         })
     }

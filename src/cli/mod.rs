@@ -19,6 +19,7 @@ mod events;
 mod explain;
 #[cfg(test)]
 mod fixtures;
+mod front;
 mod init;
 mod kernel;
 mod known_hosts;

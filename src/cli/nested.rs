@@ -124,6 +124,7 @@ fn beside(
         return ending::of(outcome?, &args.command, host, report, None);
     }
     let config = SessionConfig {
+        serves_at_once: false,
         net: NetSetup::Host,
         listen: Vec::new(),
         catch: None,

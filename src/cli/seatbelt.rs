@@ -238,6 +238,7 @@ fn proxies(launch: &Launch<'_>, listeners: Vec<TcpListener>, secrets: &Secrets) 
         token: Some(secrets.token.clone()),
         hint_file: network.hint_file.clone(),
         identify: None,
+        admit: None,
         access: launch.access.clone(),
     }
 }

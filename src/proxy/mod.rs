@@ -86,6 +86,8 @@ pub struct ProxyConfig {
     pub hint_file: Option<PathBuf>,
     /// Names the process of a refused connection.
     pub identify: Option<Arc<dyn Identify>>,
+    /// Where everybody on this machine finds the listeners: who is served.
+    pub admit: Option<Arc<dyn Admit>>,
     /// Takes a line for each connection.
     pub access: Option<Arc<AccessLog>>,
 }
@@ -106,6 +108,12 @@ pub trait Identify: Send + Sync + std::fmt::Debug {
 
     /// The same for the socket that a datagram came from.
     fn asker(&self, peer: SocketAddr) -> Option<Process>;
+}
+
+/// Tells who may come, where that is not everybody who finds the way.
+pub trait Admit: Send + Sync + std::fmt::Debug {
+    /// Whether the end of a connection just accepted is one of the run's. Asked once for each.
+    fn admits(&self, peer: SocketAddr) -> bool;
 }
 
 /// The proxies of one run: one thread, one current_thread runtime. Dropping stops accepting, drains 250 ms, joins.
@@ -201,7 +209,7 @@ impl ProxySet {
             limits,
             names,
         );
-        let shared = Arc::new(shared.logging(access));
+        let shared = Arc::new(shared.logging(access).admitting(config.admit));
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new()
             .name("ccbox-proxy".to_owned())

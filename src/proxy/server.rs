@@ -51,6 +51,7 @@ pub(super) struct Shared {
     crowded: AtomicBool,
     unsent: Arc<Outbox>,
     pub(super) access: Option<Accesses>,
+    admit: Option<Arc<dyn super::Admit>>,
 }
 
 impl Shared {
@@ -77,7 +78,14 @@ impl Shared {
             crowded: AtomicBool::new(false),
             unsent: Arc::default(),
             access: None,
+            admit: None,
         }
+    }
+
+    /// Not everybody is served.
+    pub(super) fn admitting(mut self, admit: Option<Arc<dyn super::Admit>>) -> Self {
+        self.admit = admit;
+        self
     }
 
     /// With an access log.
@@ -292,7 +300,11 @@ pub(super) enum Purpose {
 pub(super) async fn accept(listener: TcpListener, purpose: Purpose, shared: Arc<Shared>) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => admit(stream, purpose, &shared),
+            Ok((stream, peer)) => {
+                if shared.admit.as_ref().is_none_or(|a| a.admits(peer)) {
+                    admit(stream, purpose, &shared);
+                }
+            }
             // A connection that was gone before it was accepted is nothing; EMFILE and ENFILE pass when others close. Stopping
             // here would end the network for the rest of the run.
             Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}

@@ -148,6 +148,7 @@ fn fixture_with(
     let sink = Arc::new(Recorder::default());
     let mut config = ProxyConfig {
         identify: None,
+        admit: None,
         access: None,
         egress: EgressPolicy::new(policy),
         upstream: Chain::default(),

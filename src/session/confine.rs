@@ -4,8 +4,9 @@ use std::io;
 
 use super::harden::{self, DomainError, FilterOptions, Listener};
 use super::wire::{SetupFailure, Step};
-use crate::backend::InnerPlan;
+use crate::backend::{InnerPlan, Reach};
 use crate::sys::bpf::Program;
+use crate::sys::landlock::Ruleset;
 
 /// A Landlock domain, built but not entered.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(super) struct Domain {
     reads: Option<harden::ReadFloor>,
     /// Where no mounts show and hide.
     view: Option<harden::View>,
+    /// Where every connection is somebody else's to make: a domain without TCP.
+    network: Option<Ruleset>,
 }
 
 /// Opens what the domain of the command needs, inside the finished mounts.
@@ -51,8 +54,15 @@ pub(super) fn domain_prepare(plan: &InnerPlan) -> Result<Domain, SetupFailure> {
         .map(|list| harden::View::prepare(list, &plan.keep_fds))
         .transpose()
         .map_err(|e| failed(Step::Domain, &e))?;
+    let by_proxies = plan
+        .alone
+        .as_ref()
+        .is_some_and(|a| a.network == Reach::Proxies);
+    let network = by_proxies.then(Ruleset::without_tcp).transpose();
+    let network = network.map_err(|e| Step::Domain.failed(&e, "no TCP"))?;
     Ok(Domain {
         view,
+        network,
         abi: built.abi(),
         built,
         programs: programs.transpose().map_err(|e| failed(Step::Domain, &e))?,
@@ -74,6 +84,7 @@ pub(super) fn trapping_filter(plan: &InnerPlan, domain: &Domain) -> Result<Liste
 }
 
 fn program(plan: &InnerPlan, domain: &Domain, broker: bool) -> io::Result<Program> {
+    let reach = plan.alone.as_ref().map(|alone| alone.network);
     harden::filter_program(FilterOptions {
         unix_sockets: plan.unix_sockets,
         open_network: plan.open_network,
@@ -82,7 +93,8 @@ fn program(plan: &InnerPlan, domain: &Domain, broker: bool) -> io::Result<Progra
         reads: plan.trap_reads,
         sockets: plan.trap_sockets,
         alone: plan.alone.is_some(),
-        no_network: plan.alone.as_ref().is_some_and(|alone| alone.no_network),
+        no_network: reach == Some(Reach::Nothing),
+        by_proxies: reach == Some(Reach::Proxies),
     })
     .map_err(io::Error::other)
 }
@@ -93,6 +105,11 @@ pub(super) fn domain_apply(domain: &Domain) -> Result<(), SetupFailure> {
     domain.built.prove().map_err(|e| failed(Step::Floor, &e))?;
     if let Some(programs) = &domain.programs {
         programs.apply().map_err(|e| failed(Step::Domain, &e))?;
+    }
+    if let Some(network) = &domain.network {
+        network
+            .restrict_self()
+            .map_err(|e| Step::Domain.failed(&e, "no TCP"))?;
     }
     if let Some(view) = &domain.view {
         view.apply().map_err(|e| failed(Step::Domain, &e))?;

@@ -88,6 +88,7 @@ pub(super) struct Limits<'a> {
 
 /// What the run needs to call back.
 pub(super) struct Hooks<'a> {
+    pub(super) serves_at_once: bool,
     pub(super) on_listeners: OnListeners<'a>,
     pub(super) on_ready: Box<dyn FnOnce(&Enforced) + 'a>,
     pub(super) on_stop: Box<dyn Fn(bool) + 'a>,
@@ -237,6 +238,14 @@ impl Watch<'_> {
     fn until_end(&mut self, door: Option<OwnedFd>, hooks: Hooks<'_>) -> Result<End, SessionError> {
         self.supervision = Supervision::new(door, hooks.broker)?;
         let mut on_listeners = Some(hooks.on_listeners);
+        if let Some(serve) = on_listeners.take_if(|_| hooks.serves_at_once) {
+            let doors = Doors {
+                listeners: Vec::new(),
+                catch: None,
+                identify: Arc::new(Peers::below(self.child.as_raw())),
+            };
+            self.served = Some(serve(doors).map_err(errors::proxies)?);
+        }
         let mut ready = Some((hooks.on_ready, hooks.enforced));
         let (covered, witness) = (hooks.covered, hooks.witness);
         let mut caught = super::caught::Passed::default();

@@ -42,6 +42,7 @@ use overlays::Layers;
 pub(crate) use overlays::remove as remove_tree;
 
 use crate::backend::{Engine, GroupPlan, Invocation, Limit, NetSetup};
+use crate::broker::guests::Guests;
 use crate::broker::plan::BrokerPlan;
 use crate::broker::supervise::Sink;
 use crate::exit::Failure;
@@ -134,6 +135,8 @@ pub struct BrokerSetup {
     pub plan: Arc<BrokerPlan>,
     /// Takes the refusals.
     pub sink: Arc<dyn Sink>,
+    /// Where the network is the host's and the proxies the only way: who may come to them.
+    pub guests: Option<Arc<Guests>>,
 }
 
 impl std::fmt::Debug for BrokerSetup {
@@ -178,6 +181,8 @@ pub struct SessionConfig<'a> {
     pub broker: Option<BrokerSetup>,
     /// A pre-stage that waits already, for [`NetSetup::PreStage`].
     pub early: Option<Early>,
+    /// The listeners are none of the child's: the proxies are started as soon as there may be threads.
+    pub serves_at_once: bool,
     /// Starts the proxies.
     pub on_listeners: OnListeners<'a>,
     /// Told of refused reads, where something is hidden.
@@ -303,6 +308,7 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
     // Not before the fork: the id maps of the new user namespace are files of the process' owner.
     sys::prctl::set_dumpable(false).map_err(errors::resources)?;
     let hooks = Hooks {
+        serves_at_once: config.serves_at_once,
         on_listeners: config.on_listeners,
         on_ready: config.on_ready,
         on_stop: config.on_stop,

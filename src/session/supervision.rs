@@ -41,7 +41,9 @@ impl Supervision {
         let (Some(door), Some(setup)) = (door, setup) else {
             return Ok(Self::None);
         };
-        let prepared = supervise::prepare(setup.plan, setup.sink).map_err(errors::supervisor)?;
+        let prepared = supervise::prepare(setup.plan, setup.sink)
+            .map_err(errors::supervisor)?
+            .with_guests(setup.guests);
         Ok(Self::Awaited {
             door,
             prepared: Box::new(prepared),

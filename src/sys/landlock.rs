@@ -47,8 +47,9 @@ mod linux {
     use std::os::fd::OwnedFd;
 
     use landlock::{
-        AccessFs, AddRuleError, AddRulesError, BitFlags, CompatLevel, Compatible, PathBeneath,
-        RestrictSelfError, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+        AccessFs, AccessNet, AddRuleError, AddRulesError, BitFlags, CompatLevel, Compatible,
+        PathBeneath, RestrictSelfError, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
+        RulesetError, Scope,
     };
 
     use super::Handled;
@@ -108,6 +109,20 @@ mod linux {
         /// A ruleset that takes execution, and nothing else but REFER.
         pub fn for_programs() -> io::Result<Self> {
             Self::taking(AccessFs::Execute)
+        }
+
+        /// A ruleset that takes connecting and binding by TCP (ABI 4) and gives none of it back.
+        pub fn without_tcp() -> io::Result<Self> {
+            let created = landlock::Ruleset::default()
+                .set_compatibility(CompatLevel::HardRequirement)
+                .handle_access(AccessNet::ConnectTcp | AccessNet::BindTcp)
+                .and_then(landlock::Ruleset::create)
+                .map_err(io::Error::other)?;
+            Ok(Self {
+                created,
+                write: BitFlags::empty(),
+                entries: BitFlags::empty(),
+            })
         }
 
         /// A ruleset that takes opening for reading, and nothing else but REFER.
@@ -229,6 +244,10 @@ mod none {
         /// Never called.
         pub fn allow_programs(&mut self, _object: OwnedFd) -> io::Result<()> {
             match self.0 {}
+        }
+        /// Unsupported.
+        pub fn without_tcp() -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
         }
         /// Unsupported.
         pub fn for_reading() -> io::Result<Self> {

@@ -9,6 +9,14 @@ use nix::sys::socket::{
     bind, listen, setsockopt, sockopt,
 };
 
+/// The end of a socket that is this process'; `None` where it is none of the internet.
+pub fn own_end(socket: impl AsFd) -> Option<SocketAddr> {
+    use nix::sys::socket::{SockaddrStorage, getsockname};
+    let name = getsockname::<SockaddrStorage>(socket.as_fd().as_raw_fd()).ok()?;
+    let four = name.as_sockaddr_in().map(|a| SocketAddr::V4((*a).into()));
+    four.or_else(|| name.as_sockaddr_in6().map(|a| SocketAddr::V6((*a).into())))
+}
+
 /// What kind of socket it is: the arguments socket(2) was called with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {

@@ -2,6 +2,7 @@
 
 use super::libc;
 use std::ffi::CString;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -32,6 +33,40 @@ pub fn bind(socket: BorrowedFd<'_>, address: &[u8]) -> Result<(), Errno> {
     // SAFETY: as for connect.
     let r = unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr().cast(), length) };
     Errno::result(r).map(drop)
+}
+
+/// listen(2).
+pub fn listen(socket: &impl AsFd, backlog: i32) -> Result<(), Errno> {
+    use nix::sys::socket::Backlog;
+    // The kernel takes less for a larger number, and the most for a negative one.
+    let backlog = Backlog::new(backlog).unwrap_or(Backlog::MAXCONN);
+    nix::sys::socket::listen(&socket, backlog)
+}
+
+/// An address of the internet as `struct sockaddr_in`, or as `struct sockaddr_in6` for a socket of IPv6.
+#[must_use]
+pub fn internet(to: SocketAddr, six: bool) -> Vec<u8> {
+    let family = if six { libc::AF_INET6 } else { libc::AF_INET };
+    let family = libc::sa_family_t::try_from(family).unwrap_or_default();
+    let mut out = family.to_ne_bytes().to_vec();
+    out.extend(to.port().to_be_bytes());
+    match (to.ip(), six) {
+        (IpAddr::V4(ip), false) => {
+            out.extend(ip.octets());
+            out.extend([0; 8]);
+            return out;
+        }
+        (IpAddr::V4(ip), true) => {
+            out.extend([0; 4]);
+            out.extend(ip.to_ipv6_mapped().octets());
+        }
+        (IpAddr::V6(ip), _) => {
+            out.extend([0; 4]);
+            out.extend(ip.octets());
+        }
+    }
+    out.extend([0; 4]);
+    out
 }
 
 /// The address of a path, as a program would write it; `None` where it is too long.

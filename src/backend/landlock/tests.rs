@@ -100,7 +100,7 @@ fn nothing_of_the_host_is_writable_but_the_grants() {
     wanted.sort();
     assert_eq!(floor.exempt, wanted);
     assert!(!inner.trap_reads && !inner.trap_sockets && !inner.unix_sockets);
-    assert!(inner.alone.unwrap().no_network);
+    assert!(inner.alone.unwrap().network == super::Reach::Nothing);
     let broker = broker(&planned(&p, &facts(), &machine()), Path::new(TMP)).unwrap();
     assert!(broker.alone && broker.served.is_empty() && broker.sockets.is_none());
     // Modes and times are held by the broker alone, so there is always one.
@@ -110,16 +110,62 @@ fn nothing_of_the_host_is_writable_but_the_grants() {
 }
 
 #[test]
+fn a_list_shows_what_it_grants() {
+    let paths = |all: &[&str]| all.iter().map(PathBuf::from).collect();
+    let list = crate::backend::AllowList {
+        whole: paths(&["/usr", "/home/me/proj"]),
+        around: paths(&["/", "/etc"]),
+        apart: paths(&["/etc/shadow", "/etc", "/home", "/home/me/proj"]),
+        lists: true,
+    };
+    for (path, shown) in [
+        ("/usr/bin/env", true),
+        ("/home/me/proj/a", true),
+        ("/home/me/.gitconfig", false),
+        ("/etc/hosts", true),
+        ("/etc/ssl/certs/x", true),
+        ("/etc/shadow", false),
+        ("/opt/x", true),
+        ("/home/other", false),
+    ] {
+        assert_eq!(list.shows(Path::new(path)), shown, "{path}");
+    }
+}
+
+/// Hosts by name and Unix sockets by path are the broker's.
+#[test]
+fn connections_are_the_brokers() {
+    let mut p = policy();
+    p.net.mode = NetworkMode::Filtered;
+    let inner = fitted(&p, &machine()).inner;
+    assert_eq!(inner.alone.unwrap().network, super::Reach::Proxies);
+    assert!(!inner.trap_sockets);
+    let broker_of = |p: &Policy| broker(&planned(p, &facts(), &machine()), Path::new(TMP));
+    let sockets = broker_of(&p).unwrap().sockets.unwrap();
+    assert!(sockets.granted.is_empty() && !sockets.all && !sockets.own_network);
+    p.net.mode = NetworkMode::Off;
+    p.net.unix_sockets.push(entry("/run/x.sock"));
+    let inner = fitted(&p, &machine()).inner;
+    assert_eq!(inner.alone.unwrap().network, super::Reach::Nothing);
+    assert!(inner.trap_sockets);
+    let sockets = broker_of(&p).unwrap().sockets.unwrap();
+    assert!(sockets.granted.len() == 1 && sockets.private.is_empty() && !sockets.own_network);
+}
+
+#[test]
 fn what_no_allow_list_can_say_is_refused_by_name() {
     type Change = fn(&mut Policy);
     let rows: [(Change, &[&str]); 8] = [
         (
-            |p| p.net.mode = NetworkMode::Filtered,
-            &["network.mode", "filtered"],
+            |p| {
+                p.net.mode = NetworkMode::Filtered;
+                p.fs.disabled = true;
+            },
+            &["network.mode", "filtered", "filesystem.disabled"],
         ),
         (
-            |p| p.net.unix_sockets.push(entry("/run/x.sock")),
-            &["allow_unix_sockets", "/spec/spec.toml:1"],
+            |p| p.net.all_unix_sockets = Some(crate::plan::fixture::origin(3)),
+            &["allow_all_unix_sockets", "/spec/spec.toml:3"],
         ),
         (
             |p| {

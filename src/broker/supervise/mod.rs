@@ -44,6 +44,7 @@ use nix::unistd::Pid;
 
 use super::decide::RuleSet;
 use super::gitdir::{Above, Repositories};
+use super::guests::Guests;
 use super::plan::{BrokerPlan, components};
 use super::reads::ReadPlan;
 use crate::exit::Failure;
@@ -237,6 +238,7 @@ pub struct Prepared {
     directories: Epoch,
     protected_links: bool,
     sink: Arc<dyn Sink>,
+    guests: Option<Arc<Guests>>,
     staff: Staff,
     crew: Crew,
 }
@@ -287,6 +289,7 @@ fn prepare_with(
         above,
         protected_links: protected_links(),
         sink,
+        guests: None,
         staff,
         crew,
         plan,
@@ -294,12 +297,20 @@ fn prepare_with(
 }
 
 impl Prepared {
+    /// The network is the host's, and every connection is made here, for these.
+    #[must_use]
+    pub fn with_guests(mut self, guests: Option<Arc<Guests>>) -> Self {
+        self.guests = guests;
+        self
+    }
+
     /// Starts to answer; until the sandbox ends.
     pub fn open(self, door: Door) -> Result<Supervisor, BrokerError> {
         let sockets = self.plan.sockets.as_ref();
         let sockets = sockets.map(|plan| Sockets::new(plan, door.root.as_fd()));
         let broker = Broker {
             sockets: sockets.transpose()?,
+            guests: self.guests,
             areas: Areas::new(&self.plan, door.root.as_fd())?,
             beside: beside(&self.plan, &door.root),
             listener: door.listener,
@@ -377,6 +388,8 @@ struct Broker {
     routes: OnceLock<Routes>,
     /// Where Unix sockets are decided by path.
     sockets: Option<Sockets>,
+    /// Where every connection of the run is made here.
+    guests: Option<Arc<Guests>>,
     sink: Arc<dyn Sink>,
 }
 

@@ -377,6 +377,7 @@ fn an_open_policy_is_not_served() {
     policy.mode = NetworkMode::Open;
     let config = ProxyConfig {
         identify: None,
+        admit: None,
         access: None,
         egress: EgressPolicy::new(&policy),
         upstream: Chain::default(),

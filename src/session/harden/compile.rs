@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use super::FilterOptions;
 use super::rule::{Arch, Arg, ArgTest, Clause, Errno, Op, Rule, Verdict};
 use super::table::{
-    ALONE, BROKER, NEWEST_KNOWN, PLAIN, ROWS, SKIPPED, UNIX_BY_PATH, WITH_UNIX, WITHOUT_NETWORK,
-    WITHOUT_UNIX,
+    ALONE, BROKER, NEWEST_KNOWN, PLAIN, ROWS, SENDS, SKIPPED, TCP_ALONE, TCP_AND_UNIX, UNIX_ALONE,
+    UNIX_BY_PATH, WITH_UNIX, WITHOUT_NETWORK, WITHOUT_UNIX,
 };
-use crate::broker::calls::{METADATA, READS, SOCKETS, TRAPS, Trap, When};
+use crate::broker::calls::{LISTENS, METADATA, READS, SOCKETS, TRAPS, Trap, When};
 use crate::sys::bpf::{Assembler, Label, Program, Test, TooLong};
 
 // `struct seccomp_data` of linux/seccomp.h: nr, arch, instruction pointer, six arguments of 64 bits, little endian.
@@ -70,8 +70,10 @@ fn trapped_number(trap: &Trap, arch: Arch) -> Option<u32> {
 /// What is done with each number that is not simply allowed.
 fn actions(asm: &mut Assembler, options: FilterOptions, arch: Arch) -> BTreeMap<u32, Label> {
     let by_path = options.broker && options.sockets;
-    let sockets = if options.no_network {
-        WITHOUT_NETWORK
+    let sockets = if options.by_proxies {
+        if by_path { TCP_AND_UNIX } else { TCP_ALONE }
+    } else if options.no_network {
+        if by_path { UNIX_ALONE } else { WITHOUT_NETWORK }
     } else if by_path {
         UNIX_BY_PATH
     } else if options.unix_sockets_allowed() {
@@ -84,13 +86,19 @@ fn actions(asm: &mut Assembler, options: FilterOptions, arch: Arch) -> BTreeMap<
         FilterOptions { broker: true, .. } => BROKER,
         FilterOptions { .. } => PLAIN,
     };
-    // With the host's network a connection goes where it would go without a sandbox.
+    // With the host's network a connection goes where it would go without a sandbox, or is made by the broker.
+    let own_network = !options.open_network && !options.no_network && !options.by_proxies;
+    let listens = options.broker && options.by_proxies;
     let traps = TRAPS
         .iter()
-        .filter(|trap| {
-            options.broker && !((options.open_network || options.no_network) && trap.is_network())
-        })
-        .chain(by_path.then_some(SOCKETS).into_iter().flatten());
+        .filter(|trap| options.broker && (own_network || !trap.is_network()))
+        .chain(
+            (by_path || listens)
+                .then_some(SOCKETS)
+                .into_iter()
+                .flatten(),
+        )
+        .chain(listens.then_some(LISTENS).into_iter().flatten());
     let reads = if options.broker && options.reads {
         READS
     } else {
@@ -108,7 +116,8 @@ fn actions(asm: &mut Assembler, options: FilterOptions, arch: Arch) -> BTreeMap<
             actions.insert(number, trapped(asm, trap, allow));
         }
     }
-    for row in extra.iter().chain(ROWS).chain(sockets) {
+    let sends = if options.by_proxies { SENDS } else { &[] };
+    for row in extra.iter().chain(ROWS).chain(sockets).chain(sends) {
         if let Some(number) = row.number(arch) {
             let allowed = actions.get(&number).copied();
             actions.insert(number, rule(asm, row.rule, allowed));

@@ -56,6 +56,8 @@ pub struct FilterOptions {
     pub alone: bool,
     /// No socket of a network is made.
     pub no_network: bool,
+    /// With the broker: TCP alone, and nobody but the broker connects, to the proxies of the run.
+    pub by_proxies: bool,
 }
 
 impl FilterOptions {

@@ -55,6 +55,8 @@ const SOCK_TYPE_MASK: u32 = 0xf;
 const SOCK_STREAM: u32 = 1;
 const SOCK_SEQPACKET: u32 = 5;
 const SOCK_PACKET: u32 = 10;
+const IPPROTO_TCP: u32 = 6;
+const MSG_FASTOPEN: u32 = 0x2000_0000;
 const NETLINK_ROUTE: u32 = 0;
 
 const fn clause(when: &'static [super::rule::ArgTest], then: Verdict) -> Clause {
@@ -215,6 +217,75 @@ const SOCKETPAIR_WITH_UNIX: Rule =
 /// EACCES as with Unix sockets.
 const SOCKET_OF_NOTHING: Rule = Rule::Always(EACCES);
 
+/// Unix sockets that are decided by path.
+const UNIX: &[Clause] = &[
+    clause(
+        &[
+            Arg(0).is(AF_UNIX),
+            Arg(1).masked(SOCK_TYPE_MASK, SOCK_STREAM),
+        ],
+        Allow,
+    ),
+    clause(
+        &[
+            Arg(0).is(AF_UNIX),
+            Arg(1).masked(SOCK_TYPE_MASK, SOCK_SEQPACKET),
+        ],
+        Allow,
+    ),
+];
+const SOCKET_OF_UNIX: Rule = Rule::Cases(&[UNIX], EACCES);
+
+/// Sockets that reach nobody before they are connected. With the host's network UDP would send past every proxy, and MPTCP and SCTP are no
+/// matter of the Landlock domain.
+const TCP: &[Clause] = &[
+    clause(
+        &[
+            Arg(0).is(AF_INET),
+            Arg(1).masked(SOCK_TYPE_MASK, SOCK_STREAM),
+            Arg(2).is(0),
+        ],
+        Allow,
+    ),
+    clause(
+        &[
+            Arg(0).is(AF_INET),
+            Arg(1).masked(SOCK_TYPE_MASK, SOCK_STREAM),
+            Arg(2).is(IPPROTO_TCP),
+        ],
+        Allow,
+    ),
+    clause(
+        &[
+            Arg(0).is(AF_INET6),
+            Arg(1).masked(SOCK_TYPE_MASK, SOCK_STREAM),
+            Arg(2).is(0),
+        ],
+        Allow,
+    ),
+    clause(
+        &[
+            Arg(0).is(AF_INET6),
+            Arg(1).masked(SOCK_TYPE_MASK, SOCK_STREAM),
+            Arg(2).is(IPPROTO_TCP),
+        ],
+        Allow,
+    ),
+];
+const SOCKET_OF_TCP: Rule = Rule::Cases(&[TCP], EACCES);
+const SOCKET_OF_BOTH: Rule = Rule::Cases(&[TCP, UNIX], EACCES);
+
+/// What is sent together with the connection goes where its address says (tcp(7), MSG_FASTOPEN), past connect(2) and, in some kernels, past
+/// Landlock.
+const SENDTO: Rule = Rule::Cases(
+    &[&[clause(&[Arg(3).masked(MSG_FASTOPEN, MSG_FASTOPEN)], EPERM)]],
+    Allow,
+);
+const SENDMSG: Rule = Rule::Cases(
+    &[&[clause(&[Arg(2).masked(MSG_FASTOPEN, MSG_FASTOPEN)], EPERM)]],
+    Allow,
+);
+
 /// What marks a run on the private /run elsewhere (semantics 46) is an answer here, which only a filter can give.
 const INSIDE: Rule = Rule::Cases(
     &[&[clause(
@@ -362,6 +433,31 @@ pub(super) const ALONE: &[Row] = &[
 pub(super) const WITHOUT_NETWORK: &[Row] = &[
     row("socket", 41, 198, SOCKET_OF_NOTHING),
     row("socketpair", 53, 199, SOCKETPAIR_WITHOUT_UNIX),
+];
+
+/// Unix sockets by path, and no network.
+pub(super) const UNIX_ALONE: &[Row] = &[
+    row("socket", 41, 198, SOCKET_OF_UNIX),
+    row("socketpair", 53, 199, SOCKETPAIR_WITHOUT_UNIX),
+];
+
+/// The host's network, by the proxies of the run.
+pub(super) const TCP_ALONE: &[Row] = &[
+    row("socket", 41, 198, SOCKET_OF_TCP),
+    row("socketpair", 53, 199, SOCKETPAIR_WITHOUT_UNIX),
+];
+
+/// That, and Unix sockets by path.
+pub(super) const TCP_AND_UNIX: &[Row] = &[
+    row("socket", 41, 198, SOCKET_OF_BOTH),
+    row("socketpair", 53, 199, SOCKETPAIR_WITHOUT_UNIX),
+];
+
+/// Sending, where connecting is the broker's.
+pub(super) const SENDS: &[Row] = &[
+    row("sendto", 44, 206, SENDTO),
+    row("sendmsg", 46, 211, SENDMSG),
+    row("sendmmsg", 307, 269, SENDTO),
 ];
 
 /// Without the broker.

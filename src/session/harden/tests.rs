@@ -27,6 +27,7 @@ const CLOSED: FilterOptions = FilterOptions {
     sockets: false,
     alone: false,
     no_network: false,
+    by_proxies: false,
 };
 const UNIX: FilterOptions = FilterOptions {
     unix_sockets: true,
@@ -468,6 +469,7 @@ fn open_network_needs_scoped_abstract_sockets() {
         sockets: false,
         alone: false,
         no_network: false,
+        by_proxies: false,
     };
     for (open, abi, allowed) in [
         (true, 0, false),

@@ -30,3 +30,8 @@ pub fn listens(_to: SocketAddr, _datagrams: bool) -> Result<bool, Errno> {
 pub fn listen_at(_socket: &impl AsFd, _at: SocketAddr) -> Result<(), Errno> {
     Err(Errno::ENOSYS)
 }
+
+/// Absent.
+pub fn own_end(_socket: impl AsFd) -> Option<SocketAddr> {
+    None
+}

@@ -32,6 +32,7 @@ impl Sink for Say {
 fn setup(ws: &Path, exempt: Vec<PathBuf>, say: Say) -> BrokerSetup {
     let closed = ws.join("closed");
     BrokerSetup {
+        guests: None,
         plan: Arc::new(BrokerPlan {
             trees: vec![Tree {
                 guest: ws.to_owned(),
@@ -283,6 +284,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         premounts,
     };
     let config = SessionConfig {
+        serves_at_once: false,
         net,
         listen: vec![3128],
         catch: None,

@@ -36,6 +36,8 @@ def install(program, flags=0):
 WHAT = {
     "nothing": [],
     "landlock": [load(NUMBER), unless(LANDLOCK_CREATE_RULESET, 1), answer(ERRNO | ENOSYS), answer(ALLOW)],
+    # Docker's default filter, without CAP_SYS_PTRACE.
+    "descriptors": [load(NUMBER), unless(438, 1), answer(ERRNO | 1), answer(ALLOW)],
     # Before Linux 5.12 mount_setattr is missing, before 5.2 all of them.
     "mount_setattr": [load(NUMBER), unless(442, 1), answer(ERRNO | ENOSYS), answer(ALLOW)],
     "mounts": [load(NUMBER), *(i for n in MOUNTS for i in (unless(n, 1), answer(ERRNO | ENOSYS))), answer(ALLOW)],

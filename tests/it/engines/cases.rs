@@ -95,6 +95,11 @@ fn a_linked_resolver_configuration_stops_nothing() {
             chmod 755 /run /run/x; ln -sf /run/x/stub.conf /mnt/etc/resolv.conf; mount --bind /mnt/etc /etc
             $AS $R echo up; rm /run/x/stub.conf; $AS $R echo up'";
         case.root_steps(&around(engine, script)).prints("up\nup\n");
+        // With names to be asked for.
+        case.steps(
+            "sed -i s/network_enabled.*/egress_allowlist=[\\\"nobody.invalid\\\"]/ spec.toml",
+        );
+        case.root_steps(&around(engine, script)).prints("up\nup\n");
     });
 }
 

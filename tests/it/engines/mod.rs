@@ -6,6 +6,8 @@
 mod cases;
 mod classic;
 mod kills;
+mod listed;
+mod network;
 mod places;
 mod rows;
 mod terminal;

@@ -140,7 +140,7 @@ fn the_ladder() {
             .prints("hi\nrc=0\n")
             .says(&["max_user_namespaces is 0", "engine landlock instead"]);
         // A policy that does not fit has no such rung, and a pinned engine none at all.
-        case.spec("", "", "[network]\nallow_unix_sockets = [\"s\"]");
+        case.spec("", "", "[network]\nallow_all_unix_sockets = true");
         let done = case.steps(FORBIDDEN);
         done.prints("rc=125\n")
             .refuses(&["max_user_namespaces is 0"]);

@@ -147,6 +147,13 @@ print(\"end\")' 2>/dev/null
         prints: "1\n",
         ..PLAIN
     };
+    git_works_where_its_configuration_is_not_shown: [Holds, Holds, Holds] Row {
+        files: "# the last one counts",
+        before: "sed -i 's/view = \"host\"/view = \"bound\"/' spec.toml; git config --file ../home/.gitconfig user.name SECRET",
+        steps: "$R sh -c 'git init -q r && cd r && git config user.name || echo none' 2>/dev/null",
+        prints: "none\n",
+        ..PLAIN
+    };
     programs_in_writable_places_are_closed: [Holds, Holds, Holds] Row {
         more: "[exec]\ndeny_writable = true",
         before: "cp /bin/true ws/tool",
@@ -185,7 +192,7 @@ print(\"end\")' 2>/dev/null
         prints: "1\n",
         ..PLAIN
     };
-    sockets_of_the_host_by_path: [Holds, Holds, Refuses(&["allow_unix_sockets", "spec.toml:"])] Row {
+    sockets_of_the_host_by_path: [Holds, Holds, Holds] Row {
         more: "[network]\nallow_unix_sockets = [\"s\"]",
         before: "python3 -c '
 import socket
@@ -233,10 +240,43 @@ os.mkdir(\"d\"); print(open(\"/proc/self/status\").read().count(\"CapEff:\\t0000
         prints: "1\n",
         ..PLAIN
     };
-    hosts_by_name: [Holds, Holds, Refuses(&["network.mode", "filtered"])] Row {
-        before: "sed -i 's/network_enabled = false/network_enabled = true/' spec.toml",
-        steps: "$R sh -c 'echo ${HTTPS_PROXY:+proxy}'",
-        prints: "proxy\n",
+    sockets_of_the_commands_own: [Holds, Holds, Holds] Row {
+        more: "[network]\nallow_unix_sockets = [\"none\"]",
+        steps: "$R python3 -c '
+import os, socket
+for place in \".\", os.environ[\"TMPDIR\"]:
+    s = socket.socket(socket.AF_UNIX); s.bind(place + \"/own\"); s.listen()
+    c = socket.socket(socket.AF_UNIX); c.connect(place + \"/own\"); c.send(b\"hi\"); print(s.accept()[0].recv(9).decode())
+for form in socket.SOCK_DGRAM, socket.SOCK_RAW:
+    try: socket.socket(socket.AF_UNIX, form); print(\"made\")
+    except OSError: pass'; rm -f ws/own",
+        prints: "hi\nhi\n",
+        ..PLAIN
+    };
+    every_socket_of_the_host: [Holds, Holds, Refuses(&["allow_all_unix_sockets", "spec.toml:"])] Row {
+        more: "[network]\nallow_all_unix_sockets = true",
+        steps: "$R echo hi",
+        prints: "hi\n",
+        ..PLAIN
+    };
+    hosts_by_name: [Holds, Holds, Holds] Row {
+        before: "sed -i 's/network_enabled = false/egress_allowlist = [\"nobody.invalid\"]/' spec.toml",
+        steps: "$R bash -c 'echo ${HTTPS_PROXY:+proxy}; for host in nobody.invalid else.invalid; do
+              curl -s -o /dev/null -m 20 -w \"%{http_connect}\\n\" https://$host/; done' 2>/dev/null",
+        prints: "proxy\n502\n403\n",
+        ..PLAIN
+    };
+    a_port_of_the_host: [Holds, Holds, Holds] Row {
+        before: "python3 -c '
+import http.server, threading
+class H(http.server.BaseHTTPRequestHandler):
+    def do_GET(self): self.send_response(200); self.end_headers(); self.wfile.write(b\"granted\\n\" if self.server is a else b\"SECRET\\n\")
+a, b = (http.server.HTTPServer((\"127.0.0.1\", 0), H) for _ in range(2))
+threading.Thread(target=a.serve_forever, daemon=True).start()
+open(\"ports\", \"w\").write(f\"{a.server_port} {b.server_port}\"); b.timeout = 30; b.handle_request()' > /dev/null 2>&1 & while ! [ -s ports ]; do sleep 0.05; done
+            read a b < ports; sed -i \"s/network_enabled = false/egress_allowlist = [\\\"127.0.0.1:$a\\\"]/\" spec.toml",
+        steps: "$R bash -c \"curl -s -m 20 --noproxy '*' http://127.0.0.1:$a/; curl -s -m 20 --noproxy '*' http://127.0.0.1:$b/; curl -s -m 20 -o /dev/null -w '%{http_code}\\n' http://127.0.0.1:$b/\" 2>/dev/null; kill %1",
+        prints: "granted\n000\n",
         ..PLAIN
     };
 }

@@ -18,7 +18,7 @@ use super::{Outcome, Turn};
 use crate::sys::{sockets, task};
 
 /// Sizes of `struct sockaddr_in` and of the shortest `struct sockaddr_in6` the kernel takes (SIN6_LEN_RFC2133).
-const V4: usize = 16;
+pub(super) const V4: usize = 16;
 const V6: usize = 24;
 const LONGEST: usize = 28;
 /// The port of name servers.
@@ -93,7 +93,7 @@ impl Turn<'_> {
 }
 
 /// An address of IPv4 or IPv6, an embedded IPv4 address as one, and "this machine" by its usual name.
-fn parse(bytes: &[u8]) -> Option<SocketAddr> {
+pub(super) fn parse(bytes: &[u8]) -> Option<SocketAddr> {
     let family = u16::from_ne_bytes([*bytes.first()?, *bytes.get(1)?]);
     let port = u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]);
     let to = match i32::from(family) {

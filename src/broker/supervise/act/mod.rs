@@ -7,6 +7,7 @@
 mod attribute;
 mod connect;
 mod exec;
+mod guest;
 mod how;
 mod make;
 mod metadata;
@@ -142,7 +143,8 @@ impl<'b> Turn<'b> {
             | Call::Removexattr
             | Call::Lremovexattr
             | Call::Fremovexattr
-            | Call::Removexattrat => false,
+            | Call::Removexattrat
+            | Call::Listen => false,
             Call::Chown
             | Call::Lchown
             | Call::Fchown
@@ -263,6 +265,7 @@ impl<'b> Turn<'b> {
                 Some(all) => self.bind_by_path(all, self.int(0), self.arg(1), self.int(2)),
                 None => Ok(Outcome::Continue),
             },
+            Call::Listen => self.listen(self.int(0), self.int(1)),
             Call::Sendto => Ok(self.send_to(self.int(0), self.arg(4), self.int(5))),
         }
     }

@@ -14,6 +14,7 @@
 use crate::sys::libc;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Instant;
 
 use nix::errno::Errno;
@@ -28,6 +29,7 @@ use super::super::sockets::{Door, Sockets};
 use super::super::{Broker, Cause, Stop, place};
 use super::{Outcome, Turn};
 use crate::broker::action::{Action, Kind};
+use crate::broker::guests::Guests;
 use crate::sys::at::{self, How, Look};
 use crate::sys::{sockets, unix};
 
@@ -81,6 +83,9 @@ impl Turn<'_> {
         let (socket, address) = self.socket_and_address(number, at, size)?;
         let kind = sockets::kind(&socket)?;
         if kind.family != libc::AF_UNIX {
+            if let Some(guests) = &self.broker.guests {
+                return self.connect_as_guest(all, guests, (socket, kind), address);
+            }
             if all.own_network() {
                 // Whatever goes wrong while looking, the call meets it as well.
                 let _ = self.tell_connect(number, at, size, false);
@@ -128,7 +133,7 @@ impl Turn<'_> {
     }
 
     /// Connects, and never waits here.
-    fn carry_out(
+    pub(super) fn carry_out(
         &self,
         all: &Sockets,
         socket: OwnedFd,
@@ -183,6 +188,9 @@ impl Turn<'_> {
             // kernel binds; what another thread exchanges meanwhile ends at the floor, or is a name of the sandbox' own network.
             if all.own_network() {
                 return Ok(Outcome::Continue);
+            }
+            if self.broker.guests.is_some() {
+                return Err(Errno::EACCES.into());
             }
             self.caller.verify()?;
             unix::bind(socket.as_fd(), &address)?;
@@ -358,11 +366,16 @@ fn leads_to(from: &OwnedFd, words: &[u8], b: &Binding<'_>) -> Result<bool, Errno
 
 /// Whom to connect to.
 #[derive(Debug)]
-enum To {
+pub(super) enum To {
     /// What was written, for a socket that is none of AF_UNIX.
     Address(Vec<u8>),
     /// A socket of the file system.
     Object(OwnedFd),
+    /// A listener of the run's, which is told who comes.
+    Guest {
+        guests: Arc<Guests>,
+        address: Vec<u8>,
+    },
 }
 
 impl To {
@@ -370,17 +383,21 @@ impl To {
         match self {
             Self::Address(address) => unix::connect(socket, address),
             Self::Object(object) => unix::connect_to(socket, object.as_fd()),
+            Self::Guest { guests, address } => {
+                let connect = || unix::connect(socket, address);
+                guests.introduce(connect, || sockets::own_end(socket))
+            }
         }
     }
 
     /// It ends a connection (connect(2), AF_UNSPEC), which waits for nobody.
-    fn dissolves(&self) -> bool {
+    pub(super) fn dissolves(&self) -> bool {
         let unspecified = libc::AF_UNSPEC.to_ne_bytes();
         match self {
             Self::Address(address) => {
                 address.get(..unix::PATH_AT) == unspecified.get(..unix::PATH_AT)
             }
-            Self::Object(_) => false,
+            Self::Object(_) | Self::Guest { .. } => false,
         }
     }
 }

@@ -77,6 +77,7 @@ impl Turn<'_> {
             | Call::Fcntl
             | Call::Connect
             | Call::Bind
+            | Call::Listen
             | Call::Sendto => Vec::new(),
         };
         found.into_iter().flatten().collect()

@@ -190,6 +190,7 @@ impl Setup {
                 sockets: setup.plan.sockets.is_some(),
                 alone: false,
                 no_network: false,
+                by_proxies: false,
             };
             let program = filter_program(options).unwrap();
             floor(&setup.plan);
