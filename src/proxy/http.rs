@@ -298,7 +298,7 @@ impl Client {
                         from_upstream,
                     };
                     shared
-                        .tunnel_told(&to, client, server.into(), early, entry)
+                        .tunnel_switched(&to, client, server.into(), early, entry)
                         .await;
                 }
                 drop(seat);

@@ -145,11 +145,12 @@ impl Shared {
         early: Early,
     ) {
         let entry = self.entry(to, Some(&upstream));
-        self.tunnel_told(to, client, upstream, early, entry).await;
+        self.vetted(to, client, upstream, early, (entry, false))
+            .await;
     }
 
-    /// As [`Self::tunnel`], with its line for the access log.
-    pub(super) async fn tunnel_told(
+    /// The same after a switch of protocols, with the line for the access log that the request has.
+    pub(super) async fn tunnel_switched(
         &self,
         to: &Authority,
         client: TcpStream,
@@ -157,9 +158,22 @@ impl Shared {
         early: Early,
         entry: Option<Entry>,
     ) {
+        self.vetted(to, client, upstream, early, (entry, true))
+            .await;
+    }
+
+    async fn vetted(
+        &self,
+        to: &Authority,
+        client: TcpStream,
+        upstream: Reached,
+        early: Early,
+        (entry, switched): (Option<Entry>, bool),
+    ) {
         let expected = Expected {
             to,
             dialer: &self.dialer,
+            switched,
             limit: self.limits.hello,
         };
         let peer = client.peer_addr().ok();
