@@ -188,7 +188,7 @@ impl Client {
         {
             return Err(Refusal::Login);
         }
-        self.decided(target(request)?)
+        self.decided(self.shared.by_name(target(request)?))
     }
 
     fn decided(&self, to: Authority) -> Result<Authority, Refusal> {

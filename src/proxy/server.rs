@@ -87,6 +87,18 @@ impl Shared {
         self
     }
 
+    /// A destination by its name, where it is the address that stands for a name inside: some programs look names up before they ask
+    /// a proxy.
+    pub(super) fn by_name(&self, to: Authority) -> Authority {
+        let (Some(names), Host::Ip(ip)) = (&self.names, &to.host) else {
+            return to;
+        };
+        match names.name(*ip) {
+            Some(host) => Authority { host, ..to },
+            None => to,
+        }
+    }
+
     /// A connection to an allowed destination, for the access log.
     pub(super) fn entry(&self, to: &Authority, upstream: Option<&Reached>) -> Option<Entry> {
         let access = self.access.as_ref()?;
