@@ -21,7 +21,9 @@ pub(super) enum Hello {
     Other,
     /// TLS, for this name, or for none.
     Tls(Option<Vec<u8>>),
-    /// Begins like TLS, but is not a well-formed ClientHello.
+    /// TLS in the form of SSL 2, which has no room for a name.
+    Old,
+    /// Begins like TLS, but is not a well-formed ClientHello: another record before it, too.
     Malformed,
 }
 
@@ -30,6 +32,15 @@ pub(super) fn parse(bytes: &[u8]) -> Hello {
     match bytes.first() {
         None => return Hello::Partial,
         Some(&HANDSHAKE_RECORD) => {}
+        // The other records (RFC 8446 §5.1). A server that puts up with one of them first would answer what comes behind it.
+        Some(20..=24) => {
+            return match bytes.get(1) {
+                None => Hello::Partial,
+                Some(3) => Hello::Malformed,
+                Some(_) => Hello::Other,
+            };
+        }
+        Some(0x80..=0x8f) => return old(bytes),
         Some(_) => return Hello::Other,
     }
     // A message may be cut into records anywhere (RFC 8446 §5.1).
@@ -58,6 +69,33 @@ pub(super) fn parse(bytes: &[u8]) -> Hello {
             return message_of(&message).unwrap_or(Hello::Partial);
         };
         message.extend(fragment);
+    }
+}
+
+/// RFC 5246 appendix E.2: a ClientHello in the form of SSL 2, which servers still take for one of TLS 1.2. What it says of its lengths
+/// tells it from other protocols that begin with such a byte.
+fn old(bytes: &[u8]) -> Hello {
+    // Kind, and the version: 3, and what there is of minor ones.
+    let kind = bytes.get(2).is_none_or(|b| *b == CLIENT_HELLO);
+    let major = bytes.get(3).is_none_or(|b| *b == 3);
+    let minor = bytes.get(4).is_none_or(|b| *b <= 4);
+    if !(kind && major && minor) {
+        return Hello::Other;
+    }
+    let word = |at: usize| -> Option<u32> {
+        let pair = bytes.get(at..)?.first_chunk()?;
+        Some(u32::from(u16::from_be_bytes(*pair)))
+    };
+    let (Some(head), Some(suites), Some(session), Some(challenge)) =
+        (word(0), word(5), word(7), word(9))
+    else {
+        return Hello::Partial;
+    };
+    let whole = head & 0x7fff == 9 + suites + session + challenge;
+    if whole && suites > 0 && suites % 3 == 0 {
+        Hello::Old
+    } else {
+        Hello::Other
     }
 }
 
@@ -214,6 +252,27 @@ pub(super) mod tests {
         assert_eq!(parse(&records(&old, 5000)), Hello::Tls(None));
     }
 
+    /// As OpenSSL takes it: no name, so no way past the check of names.
+    #[test]
+    fn the_form_of_ssl_2() {
+        let suites = [0, 0xc0, 0x2f, 0, 0, 0x2f];
+        let body = [&[1, 3, 3, 0, 6, 0, 0, 0, 32][..], &suites, &[7; 32]].concat();
+        let bytes = [&[0x80, u8::try_from(body.len()).unwrap()][..], &body].concat();
+        assert_eq!(parse(&bytes), Hello::Old);
+        for end in 1..11 {
+            assert_eq!(parse(&bytes[..end]), Hello::Partial, "{end}");
+        }
+        for (at, byte) in [(0, 0x90), (1, 48), (2, 2), (3, 2), (4, 9), (6, 7), (10, 31)] {
+            let mut other = bytes.clone();
+            other[at] = byte;
+            assert_eq!(parse(&other), Hello::Other, "{at}");
+        }
+        // Telnet's options, a frame of WebSocket.
+        for bytes in [&[0xff, 0xfd, 1][..], &[0x81, 0x85, 9, 9]] {
+            assert_eq!(parse(bytes), Hello::Other);
+        }
+    }
+
     #[test]
     fn malformed() {
         let twice = message(&[sni(b"a.test"), sni(b"b.test")]);
@@ -225,6 +284,10 @@ pub(super) mod tests {
             records(&two, 5000),
             records(&trailing, 5000),
             records(&[2, 0, 0, 0], 5000),
+            [&[21, 3, 1, 0, 2, 1, 100][..], &hello(Some("a.test"))].concat(),
+            [&[20, 3, 3, 0, 1, 1][..], &hello(Some("a.test"))].concat(),
+            vec![23, 3, 1, 0, 0],
+            vec![24, 3],
             vec![22, 2, 0, 0, 5, 1],
             vec![22, 3, 1, 0, 0],
             vec![22, 3, 1, 0xff, 0xff, 1],

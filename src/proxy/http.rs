@@ -188,7 +188,7 @@ impl Client {
         {
             return Err(Refusal::Login);
         }
-        self.decided(target(request)?)
+        self.decided(self.shared.by_name(target(request)?))
     }
 
     fn decided(&self, to: Authority) -> Result<Authority, Refusal> {
@@ -298,7 +298,7 @@ impl Client {
                         from_upstream,
                     };
                     shared
-                        .tunnel_told(&to, client, server.into(), early, entry)
+                        .tunnel_switched(&to, client, server.into(), early, entry)
                         .await;
                 }
                 drop(seat);

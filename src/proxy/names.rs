@@ -200,6 +200,14 @@ impl Names {
         self.book.address(host, family)
     }
 
+    /// The name that an address of the range stands for.
+    pub(super) fn name(&self, ip: IpAddr) -> Option<Host> {
+        match self.book.look_up(ip) {
+            Stands::For(host) => Some(host),
+            Stands::ForNothing | Stands::ForItself => None,
+        }
+    }
+
     /// Where a connection that was made to this address leads.
     pub(super) fn target(&self, to: SocketAddr) -> Option<Authority> {
         let host = match self.book.look_up(to.ip()) {

@@ -95,6 +95,18 @@ impl Shared {
         self
     }
 
+    /// A destination by its name, where it is the address that stands for a name inside: some programs look names up before they ask
+    /// a proxy.
+    pub(super) fn by_name(&self, to: Authority) -> Authority {
+        let (Some(names), Host::Ip(ip)) = (&self.names, &to.host) else {
+            return to;
+        };
+        match names.name(*ip) {
+            Some(host) => Authority { host, ..to },
+            None => to,
+        }
+    }
+
     /// A connection to an allowed destination, for the access log.
     pub(super) fn entry(&self, to: &Authority, upstream: Option<&Reached>) -> Option<Entry> {
         let access = self.access.as_ref()?;
@@ -153,11 +165,12 @@ impl Shared {
         early: Early,
     ) {
         let entry = self.entry(to, Some(&upstream));
-        self.tunnel_told(to, client, upstream, early, entry).await;
+        self.vetted(to, client, upstream, early, (entry, false))
+            .await;
     }
 
-    /// As [`Self::tunnel`], with its line for the access log.
-    pub(super) async fn tunnel_told(
+    /// The same after a switch of protocols, with the line for the access log that the request has.
+    pub(super) async fn tunnel_switched(
         &self,
         to: &Authority,
         client: TcpStream,
@@ -165,9 +178,22 @@ impl Shared {
         early: Early,
         entry: Option<Entry>,
     ) {
+        self.vetted(to, client, upstream, early, (entry, true))
+            .await;
+    }
+
+    async fn vetted(
+        &self,
+        to: &Authority,
+        client: TcpStream,
+        upstream: Reached,
+        early: Early,
+        (entry, switched): (Option<Entry>, bool),
+    ) {
         let expected = Expected {
             to,
             dialer: &self.dialer,
+            switched,
             limit: self.limits.hello,
         };
         let peer = client.peer_addr().ok();

@@ -58,7 +58,10 @@ pub(super) async fn serve(
         Some(Protocol::Socks5 | Protocol::Unknown) => {
             refuse(&shared, &client, &to);
         }
-        None => {}
+        None => {
+            // A connection all the same.
+            drop(upstream.and_then(|upstream| shared.entry(&to, Some(&upstream))));
+        }
     }
 }
 

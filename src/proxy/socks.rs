@@ -153,10 +153,10 @@ async fn connect(
             return Err(Reply::NotAllowed);
         }
     };
-    let to = Authority {
+    let to = shared.by_name(Authority {
         host,
         port: request.port,
-    };
+    });
     let dialled = shared.dialer.dial(&to).await.map_err(|e| match e {
         DialError::Denied(denial) => {
             shared.refused(peer, to.to_string(), &denial);

@@ -2,7 +2,7 @@
 //!
 //! Another allowed name would not do: a server that has several would take the tunnel for it, past what the rules say of ports.
 //! A tunnel to an address has no name to compare; only what the deny list names is refused there.
-//! Tunnels are recognised by their first byte, on every port; what does not begin like TLS (ssh, databases that ask for TLS
+//! Tunnels are recognised by their first bytes, on every port; what does not begin like TLS (ssh, databases that ask for TLS
 //! later, plain text) passes. A server that speaks first is not kept waiting: the check holds back only the client's bytes.
 
 use std::io;
@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::client_hello::{self, Hello, MAX_HELLO};
+use super::client_hello::{self, HANDSHAKE_RECORD, Hello, MAX_HELLO};
 use super::dial::Dialer;
 use crate::policy::egress::{Denial, DenyReason};
 use crate::policy::host::{Authority, Host};
@@ -25,6 +25,8 @@ pub(super) const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 pub(super) struct Expected<'a> {
     pub(super) to: &'a Authority,
     pub(super) dialer: &'a Dialer,
+    /// Another protocol may begin here with any byte (the frames of WebSocket): only what is TLS for certain is taken for it.
+    pub(super) switched: bool,
     /// For a ClientHello that has begun.
     pub(super) limit: Duration,
 }
@@ -64,14 +66,14 @@ impl Expected<'_> {
         }
         let hello = async {
             loop {
-                match client_hello::parse(&read) {
+                match self.parse(&read) {
                     Hello::Partial if read.len() <= MAX_HELLO => {
                         if fill(client, &mut read).await? == 0 {
                             return Ok::<_, io::Error>(Hello::Malformed);
                         }
                     }
                     Hello::Partial => return Ok(Hello::Malformed),
-                    verdict @ (Hello::Other | Hello::Tls(_) | Hello::Malformed) => {
+                    verdict @ (Hello::Other | Hello::Old | Hello::Tls(_) | Hello::Malformed) => {
                         return Ok(verdict);
                     }
                 }
@@ -83,6 +85,13 @@ impl Expected<'_> {
         self.judge(verdict)
             .map(|()| read.freeze())
             .map_err(|v| VetError::Denied(Box::new(v)))
+    }
+
+    fn parse(&self, read: &[u8]) -> Hello {
+        if self.switched && read.first() != Some(&HANDSHAKE_RECORD) {
+            return Hello::Other;
+        }
+        client_hello::parse(read)
     }
 
     fn judge(&self, verdict: Hello) -> Result<(), Violated> {
@@ -105,8 +114,10 @@ impl Expected<'_> {
             Hello::Malformed => return malformed("malformed TLS client hello"),
             Hello::Tls(Some(name)) => name,
             // RFC 6066 §3 wants qualified names; several libraries send none for `localhost` and its like.
-            Hello::Tls(None) if !expected.contains('.') => return Ok(()),
-            Hello::Tls(None) => return malformed("TLS client hello without a server name"),
+            Hello::Tls(None) | Hello::Old if !expected.contains('.') => return Ok(()),
+            Hello::Tls(None) | Hello::Old => {
+                return malformed("TLS client hello without a server name");
+            }
         };
         let Ok(host) = Host::parse(&name) else {
             return malformed("TLS client hello with a malformed server name");

@@ -380,4 +380,20 @@ fn caught_connections_are_read_request_by_request() {
         assert!(line.starts_with(target), "{said:?}");
     }
     assert!(!f.asked().contains(&"denied.test".to_owned()));
+    // Who looked the name up before asking the proxy: the address is the name's, and so is the decision.
+    let got = f.exchange_text(&format!(
+        "GET http://{ONE}:{}/c HTTP/1.1\r\nHost: x\r\n\r\n",
+        server.port
+    ));
+    assert!(
+        got.contains("GET /c ") && got.contains("ost: allowed.test:"),
+        "{got}"
+    );
+    for mut s in tunnels(&f, &ONE.to_string(), server.port) {
+        let got = say(&mut s, "GET /d HTTP/1.1\r\nHost: allowed.test\r\n\r\n");
+        assert!(got.contains("GET /d "), "{got}");
+    }
+    let nobodys = Ipv4Addr::new(127, 79, 0, 9);
+    let got = f.exchange_text(&format!("CONNECT {nobodys}:80 HTTP/1.1\r\n\r\n"));
+    assert!(got.starts_with("HTTP/1.1 403 "), "{got}");
 }

@@ -300,6 +300,35 @@ fn a_broken_hello_does_not_pass() {
     );
 }
 
+/// The form of SSL 2 has no name, and a record in front hides none.
+#[test]
+fn no_other_hello_passes() {
+    use crate::proxy::client_hello::tests::hello;
+
+    let server = Server::banner();
+    let f = fixture(&["private allowed.test"], &[]);
+    let target = format!("allowed.test:{}", server.port);
+    let old = b"\x80\x1c\x01\x03\x03\0\x03\0\0\0\x10\0\0\x2f0123456789abcdef";
+    let warned = [
+        b"\x15\x03\x01\0\x02\x01\x64".to_vec(),
+        hello(Some("evil.test")),
+    ]
+    .concat();
+    for said in [old.to_vec(), warned] {
+        let mut s = connect(&f, &target, &said);
+        head(&mut s);
+        let answer = read_to_end(&mut s);
+        assert!(answer.ends_with(&crate::proxy::vet::ALERT), "{answer:?}");
+    }
+    assert_eq!(
+        f.violations(),
+        [
+            format!("{target}: TLS client hello without a server name | -"),
+            format!("{target}: malformed TLS client hello | -"),
+        ]
+    );
+}
+
 /// A hello is put together from as many records and segments as it comes in, up to 16 KiB of them.
 #[test]
 fn a_hello_in_many_pieces() {

@@ -211,6 +211,60 @@ for path in ('/opt/lab/agent.sock', '../o.sock', '../o.sock'):
     }
 }
 
+/// A tunnel to port 80 has a line for each of its requests; without one it was a connection all the same.
+#[test]
+fn tunnels_to_port_80_have_the_lines_of_their_requests() {
+    let lab = Lab::start();
+    let script = "curl -sS -m5 -p -o /dev/null http://allowed.test/p?key=SEKRET -d abc -o /dev/null http://allowed.test/
+        curl -sS -m5 -p -o /dev/null -H 'Host: denied.test' http://allowed.test/
+        python3 ../silent.py";
+    let silent = r"
+import os, socket, urllib.parse
+u = urllib.parse.urlparse(os.environ['http_proxy'])
+s = socket.create_connection((u.hostname, u.port), 5)
+s.sendall(b'CONNECT api.allowed.test:80 HTTP/1.1\r\n\r\n'); print(s.recv(12)); s.close()
+s = socket.create_connection((u.hostname, u.port), 5)
+s.sendall(b'CONNECT api.allowed.test:80 HTTP/1.1\r\n\r\n'); print(s.recv(12)); s.sendall(b'GET / HT'); s.close()
+";
+    for &caller in lab.callers() {
+        let desk = lab.desk(caller);
+        desk.write("silent.py", silent);
+        let allow = ["allowed.test", "api.allowed.test"];
+        let spec = desk.spec(&allow, "access_log = \"access.log\"");
+        let out = desk
+            .with_spec(&spec, &[], &["sh", "-c", script])
+            .output()
+            .success();
+        assert_eq!(out.stdout.matches("b'HTTP/1.1 200'").count(), 2, "{out}");
+        let all = lines(&desk);
+        let told: Vec<String> = all
+            .iter()
+            .map(|l| {
+                let text = |name: &str| l[name].as_str().unwrap().to_owned();
+                format!(
+                    "{} {} {} {}",
+                    text("front"),
+                    text("target"),
+                    text("decision"),
+                    l["up"]
+                )
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "http allowed.test:80 allow 3",
+                "http allowed.test:80 allow 3",
+                "http denied.test:80 deny null",
+                "http api.allowed.test:80 allow 0",
+                "http api.allowed.test:80 allow 0",
+            ],
+            "{out}"
+        );
+        assert!(!desk.read("access.log").contains("SEKRET"));
+    }
+}
+
 /// A port of the host: a line when the connection has ended, and one where nobody listens.
 #[test]
 fn forwarded_ports_have_their_lines() {

@@ -61,6 +61,32 @@ fn perl_finds_the_proxy() {
     }
 }
 
+/// Programs that look a name up before they ask a proxy (`socks5://`, SOCKS4 and CONNECT by address).
+#[test]
+fn names_looked_up_before_the_proxy_is_asked() {
+    let lab = Lab::start();
+    let line = "curl -fsS -m5 --proxy socks5://${http_proxy#http://} http://HOST/ && A=$(getent ahostsv4 HOST | head -n1 | cut -d' ' -f1) \
+        && curl -fsS -m5 -p --connect-to HOST:443:$A:443 --cacert /opt/lab/ca.pem https://HOST/";
+    for &caller in lab.callers() {
+        let desk = lab.desk(caller);
+        let allowed = line.replace("HOST", "allowed.test");
+        let out = desk
+            .boxed(&["allowed.test"], &sh(&allowed))
+            .output()
+            .success();
+        assert_eq!(out.stdout.matches("ORIGIN allowed").count(), 2, "{out}");
+        let out = desk
+            .boxed(&["allowed.test"], &sh(&line.replace("HOST", "denied.test")))
+            .output()
+            .failure();
+        assert!(
+            out.stderr
+                .contains("ccbox: denied network-outbound denied.test ["),
+            "{out}"
+        );
+    }
+}
+
 /// git with its proxy turned off, and with one of its own that is not there: the setting is git's, the rules are not.
 #[test]
 fn git_with_proxy_settings_of_its_own() {
