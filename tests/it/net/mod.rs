@@ -8,6 +8,7 @@
 )]
 
 mod access_log;
+mod addresses;
 mod allow;
 mod astray;
 mod bare;
@@ -17,6 +18,7 @@ mod isolation;
 mod load;
 mod names;
 mod protocol;
+mod rules;
 mod tls;
 mod upstream;
 
@@ -61,4 +63,8 @@ fn codes(hosts: &[&str]) -> [String; 3] {
         hosts.join(" ")
     );
     ["sh".into(), "-c".into(), script]
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().collect()
 }
