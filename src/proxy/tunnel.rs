@@ -176,7 +176,7 @@ async fn carry(from: &TcpStream, to: &TcpStream, early: Bytes, flow: &Flow<'_>) 
             asked_wide = true;
             ready.widen();
         }
-        let moved = match &pipe {
+        let moved = match &mut pipe {
             Some(Some(ready)) => match splice_some(from, to, ready).await {
                 // A kernel whose sockets cannot be spliced says so before anything has moved.
                 Err(e) if is_unsupported(&e) => {
@@ -252,7 +252,7 @@ async fn copy_some(from: &TcpStream, to: &TcpStream) -> io::Result<Moved> {
     }
 }
 
-async fn splice_some(from: &TcpStream, to: &TcpStream, pipe: &Pipe) -> io::Result<Moved> {
+async fn splice_some(from: &TcpStream, to: &TcpStream, pipe: &mut Pipe) -> io::Result<Moved> {
     let n = from
         .async_io(Interest::READABLE, || pipe.fill(from.as_fd()))
         .await?;

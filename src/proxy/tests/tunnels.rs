@@ -106,6 +106,33 @@ fn a_reset_is_passed_on_as_a_reset() {
 }
 
 /// Semantics 42.
+/// The same behind so much that the pipe is wide and is filled several times before it is emptied: a cut transfer never looks whole.
+#[test]
+fn a_reset_behind_megabytes_is_never_an_end() {
+    const MUCH: usize = 6 << 20;
+    let server = Server::start(|mut s, _| {
+        // All of it is on its way before the byte that nobody reads makes closing a reset.
+        s.write_all(&vec![b'x'; MUCH]).unwrap();
+        s.peek(&mut [0]).unwrap();
+    });
+    let f = fixture(&["private allowed.test"], &[]);
+    for turn in 0..20 {
+        let mut s = connect(&f, &format!("allowed.test:{}", server.port), b"");
+        head(&mut s);
+        s.write_all(b"y").unwrap();
+        let (mut total, mut block) = (0, vec![0; 1 << (10 + turn % 10)]);
+        let error = loop {
+            match s.read(&mut block) {
+                Ok(0) => panic!("turn {turn}: an end after {total} of {MUCH} bytes"),
+                Ok(n) => total += n,
+                Err(e) => break e,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        assert!(total <= MUCH);
+    }
+}
+
 #[test]
 fn forwarded_ports_lead_to_the_host() {
     let server = Server::banner();
