@@ -76,6 +76,32 @@ def rude():
     step(works())
 
 
+def whole(s):
+    """Whether two megabytes come through an open tunnel to the web server."""
+    s.sendall(b"GET /big?2000000 HTTP/1.1\r\nHost: allowed.test\r\n\r\n")
+    got = b""
+    while b"\r\n\r\n" not in got:
+        got += s.recv(65536)
+    left = 2000000 - len(got.partition(b"\r\n\r\n")[2])
+    while left > 0 and (some := s.recv(min(left, 65536))):
+        left -= len(some)
+    return left == 0
+
+
+def rest():
+    works()
+    tunnels = []
+    for _ in range(20):
+        s = socket.create_connection(PROXY, 5)
+        s.settimeout(10)
+        s.sendall(b"CONNECT allowed.test:80 HTTP/1.1\r\n\r\n")
+        assert s.recv(100).startswith(b"HTTP/1.1 200")
+        tunnels.append(s)
+    step("base")
+    step([whole(s) for s in tunnels].count(True))
+    step([whole(s) for s in tunnels].count(True))
+
+
 def short():
     """Connections that live for one question, as fast as they come: by tunnel, by request, by SOCKS, refused, and without a word."""
     works()

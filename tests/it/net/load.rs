@@ -163,3 +163,23 @@ fn many_short_connections_leave_nothing() {
     run.go_on();
     assert!(run.child.wait().unwrap().success());
 }
+
+/// Tunnels that have carried much and rest keep their sockets only, and carry on when they are used again.
+#[test]
+fn resting_tunnels_give_their_pipes_back() {
+    let lab = Lab::start();
+    let desk = lab.desk(Caller::User);
+    let mut run = Stepped::start(&desk, 1024, "rest");
+    assert_eq!(run.line(), "base");
+    let base = run.holds();
+    run.go_on();
+    assert_eq!(run.line(), "20");
+    if let (Some(base), Some(now)) = (&base, run.holds()) {
+        assert!(now.0.len() >= base.0.len() + 20, "no pipes: {now:?}");
+    }
+    run.is_back_at(base);
+    run.go_on();
+    assert_eq!(run.line(), "20", "whole again");
+    run.go_on();
+    assert!(run.child.wait().unwrap().success());
+}
