@@ -9,6 +9,8 @@ pub(super) const MAX_HELLO: usize = 16 * 1024;
 /// TLS record type of handshake messages; nothing else begins with this byte on purpose.
 pub(super) const HANDSHAKE_RECORD: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
+/// The types of the other records: change_cipher_spec, alert, application_data, heartbeat.
+const OTHER_RECORDS: [u8; 4] = [20, 21, 23, 24];
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
 
@@ -27,10 +29,16 @@ pub(super) enum Hello {
 
 /// Reads the first bytes of what a client sends.
 pub(super) fn parse(bytes: &[u8]) -> Hello {
-    match bytes.first() {
-        None => return Hello::Partial,
-        Some(&HANDSHAKE_RECORD) => {}
-        Some(_) => return Hello::Other,
+    match bytes {
+        [] => return Hello::Partial,
+        [HANDSHAKE_RECORD, ..] => {}
+        // No client begins so, but a server may skip it and read the ClientHello behind it: Go's does that with warning alerts.
+        [first, rest @ ..] if OTHER_RECORDS.contains(first) => match rest.first() {
+            None => return Hello::Partial,
+            Some(3) => return Hello::Malformed,
+            Some(_) => return Hello::Other,
+        },
+        [_, ..] => return Hello::Other,
     }
     // A message may be cut into records anywhere (RFC 8446 §5.1).
     let mut message = Vec::new();
@@ -206,6 +214,8 @@ pub(super) mod tests {
         assert_eq!(parse(b""), Hello::Partial);
         assert_eq!(parse(b"SSH-2.0-OpenSSH\r\n"), Hello::Other);
         assert_eq!(parse(b"GET / HTTP/1.1\r\n"), Hello::Other);
+        assert_eq!(parse(&[21]), Hello::Partial);
+        assert_eq!(parse(&[21, 0, 0, 1]), Hello::Other);
         // No extensions at all: TLS 1.0 clients.
         let mut old = message(&[]);
         old.truncate(old.len() - 2);
@@ -230,6 +240,10 @@ pub(super) mod tests {
             vec![22, 3, 1, 0xff, 0xff, 1],
             vec![22, 3, 1, 0, 4, 1, 0xff, 0xff, 0xff],
             [records(&message(&[])[..20], 5000), vec![23, 3, 3, 0, 1, 0]].concat(),
+            [&[21, 3, 1, 0, 2, 1, 90][..], &hello(Some("a.test"))].concat(),
+            [&[20, 3, 3, 0, 1, 1][..], &hello(Some("a.test"))].concat(),
+            [&[23, 3, 3, 0, 0][..], &hello(Some("a.test"))].concat(),
+            vec![24, 3],
         ] {
             assert_eq!(parse(&bytes), Hello::Malformed, "{bytes:?}");
         }

@@ -327,6 +327,36 @@ fn a_broken_hello_does_not_pass() {
     );
 }
 
+/// Go's servers skip warning alerts before the ClientHello, so a name behind one would be another's.
+#[test]
+fn records_before_the_hello_do_not_hide_it() {
+    use crate::proxy::client_hello::tests::hello;
+
+    let server = Server::start(|mut s, _| {
+        let n = s.read(&mut [0; 600]).unwrap_or(0);
+        let _ = s.write_all(format!("GOT {n}\n").as_bytes());
+    });
+    let f = fixture(&["private allowed.test"], &[]);
+    for before in [
+        &[21, 3, 1, 0, 2, 1, 90][..],
+        &[21, 3, 3, 0, 4, 1, 90, 1, 112],
+        &[20, 3, 3, 0, 1, 1],
+        &[23, 3, 3, 0, 0],
+        &[22, 3, 1, 0, 0],
+    ] {
+        for name in ["evil.test", "allowed.test"] {
+            let sent = [before, &hello(Some(name))].concat();
+            for cut in [sent.len(), 1, 3] {
+                let (one, two) = sent.split_at(cut);
+                let mut s = connect(&f, &format!("allowed.test:{}", server.port), one);
+                assert_eq!(head(&mut s), "HTTP/1.1 200 OK\r\n\r\n");
+                let _ = s.write_all(two);
+                assert_eq!(read_to_end(&mut s), crate::proxy::vet::ALERT, "{before:?}");
+            }
+        }
+    }
+}
+
 /// A hello is put together from as many records and segments as it comes in, up to 16 KiB of them.
 #[test]
 fn a_hello_in_many_pieces() {
