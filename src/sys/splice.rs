@@ -56,6 +56,8 @@ mod imp {
     /// A slot holds up to 32 KiB of a socket's buffer, though it was counted as a page: after a call that has filled the pipe by that
     /// count it is nearly empty, and more fits in. Calls that move less than this are not worth their cost.
     const WORTH: usize = 256 * 1024;
+    /// A pipe that holds this much is emptied first: it could take 8 MiB, which nobody's buffers should grow by.
+    const ENOUGH: usize = 2 << 20;
     /// A pipe has 64 KiB by itself, but where all programs of the user together are past `fs.pipe-user-pages-soft` only two pages, or one
     /// before Linux 5.14. Through one page 1 GiB costs half as much again as copying it, through two it is still less.
     const LEAST: usize = 8 * 1024;
@@ -160,7 +162,7 @@ mod imp {
         }
         let mut last = step()?;
         let mut total = last;
-        while last >= WORTH {
+        while last >= WORTH && total < ENOUGH {
             match step() {
                 Ok(n) => {
                     last = n;

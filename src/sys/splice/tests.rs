@@ -57,10 +57,11 @@ fn what_comes_behind_bytes_is_told_after_them() {
     use io::ErrorKind::{ConnectionReset, WouldBlock};
     const MUCH: usize = 1 << 20;
     type Step = Result<usize, io::ErrorKind>;
-    let cases: [(&[Step], &[Step]); 6] = [
+    let cases: [(&[Step], &[Step]); 7] = [
         (&[Ok(5), Ok(0)], &[Ok(5), Ok(0)]),
         (&[Ok(MUCH), Ok(7), Ok(0)], &[Ok(MUCH + 7), Ok(0)]),
         (&[Ok(MUCH), Ok(0), Ok(0)], &[Ok(MUCH), Ok(0)]),
+        (&[Ok(MUCH), Ok(MUCH), Ok(7)], &[Ok(2 * MUCH), Ok(7)]),
         (
             &[Ok(MUCH), Err(ConnectionReset), Ok(0)],
             &[Ok(MUCH), Err(ConnectionReset), Ok(0)],
