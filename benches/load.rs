@@ -18,13 +18,15 @@ mod common;
 #[allow(dead_code, reason = "the tests use the rest")]
 #[path = "../tests/lab/lab.rs"]
 mod lab;
+#[path = "load/relay.rs"]
+mod relay;
 
 use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, ChildStdout, ExitCode, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Spread, verdict};
@@ -34,9 +36,12 @@ const GIB: u64 = 1 << 30;
 const ADDRESS: &str = "203.0.113.10:9000";
 const TARGET: &str = "allowed.test:9000";
 const RELAY: &str = "127.0.0.1:9001";
+const SPLICER: &str = "127.0.0.1:9002";
 /// Clients that connect as fast as they can, and for how long.
 const CLIENTS: usize = 16;
 const STORM: Duration = Duration::from_secs(1);
+/// Each keeps a port of the relays for a minute (TIME_WAIT), and to one destination there are 28,000.
+const MOST: u64 = 1000;
 const TUNNELS: usize = 200;
 /// Enough that a tunnel has its pipe.
 const EACH: u64 = 1 << 20;
@@ -72,50 +77,6 @@ fn serve() -> ! {
     }
 }
 
-/// A CONNECT proxy for one destination that only copies, on the same runtime as ccbox's, with the same size of buffer.
-fn relay() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()
-        .unwrap();
-    // Ends with the benchmark, however that ends.
-    let (gone, ended) = tokio::sync::oneshot::channel::<()>();
-    std::thread::spawn(move || {
-        let _ = std::io::stdin().read(&mut [0]);
-        drop(gone);
-    });
-    let relaying = async {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-        let listener = tokio::net::TcpListener::bind(RELAY).await.unwrap();
-        loop {
-            let (mut client, _) = listener.accept().await.unwrap();
-            tokio::spawn(async move {
-                let (mut head, mut some) = (Vec::new(), [0; 512]);
-                while !head.ends_with(b"\r\n\r\n") {
-                    let n = client.read(&mut some).await?;
-                    if n == 0 {
-                        return Ok(());
-                    }
-                    head.extend_from_slice(&some[..n]);
-                }
-                let mut far = tokio::net::TcpStream::connect(ADDRESS).await?;
-                client.set_nodelay(true)?;
-                far.set_nodelay(true)?;
-                client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
-                let size = 64 * 1024;
-                tokio::io::copy_bidirectional_with_sizes(&mut client, &mut far, size, size).await?;
-                Ok::<_, std::io::Error>(())
-            });
-        }
-    };
-    runtime.block_on(async {
-        tokio::select! {
-            () = relaying => {}
-            _ = ended => {}
-        }
-    });
-}
-
 /// A connection to the origin, through the proxy where the environment names one.
 fn connect(proxy: Option<&str>) -> std::io::Result<TcpStream> {
     let Some(proxy) = proxy else {
@@ -143,7 +104,11 @@ fn receive(stream: &mut TcpStream, count: u64, block: &mut [u8]) -> std::io::Res
     let mut left = count;
     while left > 0 {
         let got = stream.read(block)?;
-        assert!(got > 0, "cut short");
+        if got == 0 {
+            return Err(std::io::Error::other(format!(
+                "{left} of {count} bytes missing"
+            )));
+        }
         left -= got as u64;
     }
     Ok(())
@@ -161,7 +126,8 @@ fn client() {
         let figure = match line.unwrap().as_str() {
             "stream" => {
                 let mut block = vec![0; 1 << 18];
-                receive(&mut connect(proxy).unwrap(), GIB, &mut block).unwrap();
+                let mut stream = connect(proxy).unwrap();
+                receive(&mut stream, GIB, &mut block).unwrap_or_else(|e| panic!("{proxy:?}: {e}"));
                 start.elapsed().as_secs_f64()
             }
             "storm" => storm(proxy),
@@ -182,22 +148,20 @@ fn client() {
 
 /// New connections per second, each good for one byte.
 fn storm(proxy: Option<&str>) -> f64 {
-    let (over, count) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (begun, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let start = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
+                while start.elapsed() < STORM && begun.fetch_add(1, Ordering::Relaxed) < MOST {
                     let mut stream = connect(proxy).unwrap();
                     receive(&mut stream, 1, &mut [0; 16]).unwrap();
-                    count.fetch_add(1, Ordering::Relaxed);
+                    done.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
-        std::thread::sleep(STORM);
-        over.store(true, Ordering::Relaxed);
     });
-    count.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64()
+    done.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64()
 }
 
 /// A program that ends with the benchmark.
@@ -323,14 +287,13 @@ fn measure() -> ExitCode {
             .unwrap(),
     );
     let bench = |mode: &'static str| ["/opt/lab/bin/bench", mode];
-    let relay = Running(
-        desk.control(&bench("relay"))
-            .to_bare_command()
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap(),
-    );
-    let wait = [ADDRESS, RELAY].map(|at| {
+    let start = |mode| {
+        let command = desk.control(&bench(mode));
+        let mut command = command.to_bare_command();
+        Running(command.stdin(Stdio::piped()).spawn().unwrap())
+    };
+    let (relay, splicer) = (start("relay"), start("splices"));
+    let wait = [ADDRESS, RELAY, SPLICER].map(|at| {
         let at = at.replace(':', "/");
         format!("until (exec 3<>/dev/tcp/{at}) 2>/dev/null; do sleep 0.02; done")
     });
@@ -338,16 +301,17 @@ fn measure() -> ExitCode {
         .output()
         .success();
     let mut direct = Way::start(&desk.control(&bench("client")));
-    let through_relay = desk
-        .control(&bench("client"))
-        .env("HTTPS_PROXY", format!("http://{RELAY}"));
-    let mut copy = Way::start(&through_relay);
+    let through = |relay: &str| {
+        let client = desk.control(&bench("client"));
+        Way::start(&client.env("HTTPS_PROXY", format!("http://{relay}")))
+    };
+    let (mut copy, mut bare) = (through(RELAY), through(SPLICER));
     let mut tunnel = Way::start(&desk.boxed(&["allowed.test"], &bench("client")));
     // The first connection compiles the rules and wakes everybody up.
-    for way in [&mut direct, &mut copy, &mut tunnel] {
+    for way in [&mut direct, &mut copy, &mut bare, &mut tunnel] {
         way.ask("storm");
     }
-    let of_copy = [relay.0.id()];
+    let (of_copy, of_bare) = ([relay.0.id()], [splicer.0.id()]);
     let of_tunnel = below(tunnel.child.0.id(), "ccbox");
     assert!(!of_tunnel.is_empty());
     let sample = |way: &mut Way, pids: &[u32]| {
@@ -361,14 +325,15 @@ fn measure() -> ExitCode {
             connections,
         }
     };
-    let mut all: Vec<[Sample; 3]> = Vec::new();
+    let mut all: Vec<[Sample; 4]> = Vec::new();
     for n in 0..rounds {
-        let mut taken: [Option<Sample>; 3] = [None; 3];
-        for step in 0..3 {
-            let which = (n + step) % 3;
+        let mut taken: [Option<Sample>; 4] = [None; 4];
+        for step in 0..4 {
+            let which = (n + step) % 4;
             let (way, pids) = match which {
                 0 => (&mut direct, &[][..]),
                 1 => (&mut copy, &of_copy[..]),
+                2 => (&mut bare, &of_bare[..]),
                 _ => (&mut tunnel, &of_tunnel[..]),
             };
             taken[which] = Some(sample(way, pids));
@@ -381,23 +346,33 @@ fn measure() -> ExitCode {
     report(&all, memory)
 }
 
-fn report(all: &[[Sample; 3]], memory: f64) -> ExitCode {
+fn report(all: &[[Sample; 4]], memory: f64) -> ExitCode {
     let spread =
-        |of: &dyn Fn(&[Sample; 3]) -> f64| Spread::of(&all.iter().map(of).collect::<Vec<_>>());
+        |of: &dyn Fn(&[Sample; 4]) -> f64| Spread::of(&all.iter().map(of).collect::<Vec<_>>());
     println!(
         "{} rounds    one stream      CPU of the proxy   new connections",
         all.len()
     );
-    for (which, name) in [(0, "direct"), (1, "plain copy"), (2, "CONNECT")] {
+    for (which, name) in [
+        (0, "direct"),
+        (1, "plain copy"),
+        (2, "bare splice"),
+        (3, "CONNECT"),
+    ] {
         let rate = spread(&|s| 1024.0 / s[which].seconds).p50;
         let cpu = spread(&|s| s[which].cpu).p50;
         let connections = spread(&|s| s[which].connections).p50;
-        println!("{name:10}  {rate:6.0} MiB/s     {cpu:6.3} s/GiB       {connections:8.0} /s");
+        println!("{name:11} {rate:6.0} MiB/s     {cpu:6.3} s/GiB       {connections:8.0} /s");
     }
-    let times = spread(&|s| s[2].seconds / s[0].seconds);
+    let times = spread(&|s| s[3].seconds / s[0].seconds);
     let copied = spread(&|s| s[1].seconds / s[0].seconds);
-    let slower = spread(&|s| s[0].connections / s[2].connections);
+    let slower = spread(&|s| s[0].connections / s[3].connections);
     let copied_slower = spread(&|s| s[0].connections / s[1].connections);
+    let bare_cpu = spread(&|s| s[2].cpu / s[1].cpu);
+    println!(
+        "CPU of a bare splice over a plain copy: {:.2} times",
+        bare_cpu.p50
+    );
     println!(
         "of direct: one stream {:.2} × (plain copy {:.2} ×), new connections {:.2} × (plain copy {:.2} ×)",
         1.0 / times.p50,
@@ -405,7 +380,7 @@ fn report(all: &[[Sample; 3]], memory: f64) -> ExitCode {
         1.0 / slower.p50,
         1.0 / copied_slower.p50
     );
-    let cpu = spread(&|s| s[2].cpu / s[1].cpu);
+    let cpu = spread(&|s| s[3].cpu / s[1].cpu);
     let verdicts = [
         verdict(
             "time of a tunnel over direct",
@@ -439,7 +414,11 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("serve") => serve(),
         Some("relay") => {
-            relay();
+            relay::copy();
+            ExitCode::SUCCESS
+        }
+        Some("splices") => {
+            relay::splices();
             ExitCode::SUCCESS
         }
         Some("client") => {

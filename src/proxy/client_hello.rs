@@ -9,6 +9,9 @@ pub(super) const MAX_HELLO: usize = 16 * 1024;
 /// TLS record type of handshake messages; nothing else begins with this byte on purpose.
 pub(super) const HANDSHAKE_RECORD: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
+const ALERT_RECORD: u8 = 21;
+/// change_cipher_spec, application_data, heartbeat.
+const OTHER_RECORDS: [u8; 3] = [20, 23, 24];
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
 
@@ -29,19 +32,30 @@ pub(super) enum Hello {
 
 /// Reads the first bytes of what a client sends.
 pub(super) fn parse(bytes: &[u8]) -> Hello {
-    match bytes.first() {
-        None => return Hello::Partial,
-        Some(&HANDSHAKE_RECORD) => {}
-        // The other records (RFC 8446 §5.1). A server that puts up with one of them first would answer what comes behind it.
-        Some(20..=24) => {
-            return match bytes.get(1) {
+    // Go's servers take a first record of nearly any version, and skip warning alerts before the ClientHello. A packet of MySQL begins
+    // with its length, which may look like a type and a version, but goes on otherwise.
+    match bytes {
+        [] => return Hello::Partial,
+        [HANDSHAKE_RECORD] | [HANDSHAKE_RECORD, 3, ..] => {}
+        [HANDSHAKE_RECORD, ..] => {
+            return match bytes.get(3..6) {
                 None => Hello::Partial,
-                Some(3) => Hello::Malformed,
+                Some([0, 0, _] | [_, _, CLIENT_HELLO]) => Hello::Malformed,
                 Some(_) => Hello::Other,
             };
         }
-        Some(0x80..=0x8f) => return old(bytes),
-        Some(_) => return Hello::Other,
+        [ALERT_RECORD, 3, ..] => return Hello::Malformed,
+        [ALERT_RECORD, ..] => {
+            return match bytes.get(3..5) {
+                None => Hello::Partial,
+                Some([0, 2]) => Hello::Malformed,
+                Some(_) => Hello::Other,
+            };
+        }
+        [first] if OTHER_RECORDS.contains(first) => return Hello::Partial,
+        [first, 3, ..] if OTHER_RECORDS.contains(first) => return Hello::Malformed,
+        [0x80..=0x8f, ..] => return old(bytes),
+        [_, ..] => return Hello::Other,
     }
     // A message may be cut into records anywhere (RFC 8446 §5.1).
     let mut message = Vec::new();
@@ -244,6 +258,12 @@ pub(super) mod tests {
         assert_eq!(parse(b""), Hello::Partial);
         assert_eq!(parse(b"SSH-2.0-OpenSSH\r\n"), Hello::Other);
         assert_eq!(parse(b"GET / HTTP/1.1\r\n"), Hello::Other);
+        assert_eq!(parse(&[21]), Hello::Partial);
+        // What MySQL's clients say first: three bytes of length, a number, capabilities.
+        for length in 20..=24 {
+            let login = [length, 1, 0, 1, 0x85, 0xa6, 0xff, 0x19, 0, 0, 0, 1];
+            assert_eq!(parse(&login), Hello::Other, "{length}");
+        }
         // No extensions at all: TLS 1.0 clients.
         let mut old = message(&[]);
         old.truncate(old.len() - 2);
@@ -293,6 +313,14 @@ pub(super) mod tests {
             vec![22, 3, 1, 0xff, 0xff, 1],
             vec![22, 3, 1, 0, 4, 1, 0xff, 0xff, 0xff],
             [records(&message(&[])[..20], 5000), vec![23, 3, 3, 0, 1, 0]].concat(),
+            [&[21, 3, 1, 0, 2, 1, 90][..], &hello(Some("a.test"))].concat(),
+            [&[20, 3, 3, 0, 1, 1][..], &hello(Some("a.test"))].concat(),
+            [&[23, 3, 3, 0, 0][..], &hello(Some("a.test"))].concat(),
+            vec![24, 3],
+            // Of a version that Go's servers take at the beginning.
+            [&[21, 1, 0, 0, 2, 1, 90][..], &hello(Some("a.test"))].concat(),
+            [&[22, 1][..], &hello(Some("a.test"))[2..]].concat(),
+            [&[22, 15, 0, 0, 0][..], &hello(Some("a.test"))].concat(),
         ] {
             assert_eq!(parse(&bytes), Hello::Malformed, "{bytes:?}");
         }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use nix::sys::socket::{Shutdown, shutdown, sockopt};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::access::Counts;
 use super::link::Link;
@@ -25,6 +25,9 @@ use crate::sys::splice::Pipe;
 const COPY_FIRST: u64 = 64 * 1024;
 /// Bytes after which a direction is a transfer that is worth a wide pipe.
 const WIDE_FROM: u64 = 1 << 20;
+/// A direction in which nothing comes for this long gives its pipe back: two descriptors, and a share of what all programs of the user
+/// have in pipes.
+const REST: Duration = Duration::from_secs(5);
 /// 8 KiB, the usual default, costs twice the CPU (egress-proxy §2).
 const BUFFER: usize = 64 * 1024;
 
@@ -176,8 +179,12 @@ async fn carry(from: &TcpStream, to: &TcpStream, early: Bytes, flow: &Flow<'_>) 
             asked_wide = true;
             ready.widen();
         }
-        let moved = match &pipe {
+        let moved = match &mut pipe {
             Some(Some(ready)) => match splice_some(from, to, ready).await {
+                Ok(Moved::Nothing) => {
+                    (pipe, asked_wide, total) = (None, false, 0);
+                    continue;
+                }
                 // A kernel whose sockets cannot be spliced says so before anything has moved.
                 Err(e) if is_unsupported(&e) => {
                     pipe = Some(None);
@@ -198,6 +205,7 @@ async fn carry(from: &TcpStream, to: &TcpStream, early: Bytes, flow: &Flow<'_>) 
                 let _ = shutdown(to.as_raw_fd(), Shutdown::Write);
                 return Ok(End::Whole);
             }
+            Moved::Nothing => {}
             Moved::Refused => return Ok(End::Cut),
         }
     }
@@ -213,6 +221,8 @@ fn is_unsupported(error: &io::Error) -> bool {
 /// One step of a direction.
 enum Moved {
     Some(u64),
+    /// Nothing came for a while, and nothing is in the pipe.
+    Nothing,
     End,
     /// The receiver takes no more.
     Refused,
@@ -252,10 +262,13 @@ async fn copy_some(from: &TcpStream, to: &TcpStream) -> io::Result<Moved> {
     }
 }
 
-async fn splice_some(from: &TcpStream, to: &TcpStream, pipe: &Pipe) -> io::Result<Moved> {
-    let n = from
-        .async_io(Interest::READABLE, || pipe.fill(from.as_fd()))
-        .await?;
+async fn splice_some(from: &TcpStream, to: &TcpStream, pipe: &mut Pipe) -> io::Result<Moved> {
+    let fill = from.async_io(Interest::READABLE, || pipe.fill(from.as_fd()));
+    // Given up only while it waits, when the pipe is empty.
+    let Ok(filled) = timeout(REST, fill).await else {
+        return Ok(Moved::Nothing);
+    };
+    let n = filled?;
     Ok(Moved::of(n, &drain(pipe, to, n).await))
 }
 

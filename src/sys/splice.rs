@@ -3,8 +3,6 @@
 //! Half the CPU and a quarter of the memory of a copying tunnel (egress-proxy §2). Elsewhere [`Pipe::new`] says `Unsupported`
 //! and the caller copies.
 
-#![allow(unsafe_code)]
-
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -16,7 +14,8 @@ impl Pipe {
     /// A non-blocking, close-on-exec pipe.
     ///
     /// # Errors
-    /// `Unsupported` where there is no splice(2); the errors of pipe2(2), notably EMFILE.
+    /// `Unsupported` where there is no splice(2); the errors of pipe2(2), notably EMFILE; `QuotaExceeded` where the user's programs
+    /// have so many pipes that a new one gets a single page (pipe(7)): then copying is the faster way.
     pub fn new() -> io::Result<Self> {
         imp::Pipe::new().map(Self)
     }
@@ -27,11 +26,11 @@ impl Pipe {
         self.0.widen();
     }
 
-    /// Moves what `from` has, at most the pipe's capacity, into the pipe. 0 is the end of `from`.
+    /// Moves what `from` has into the pipe, as far as there is room. 0 is the end of `from`. The pipe should be empty before.
     ///
     /// # Errors
     /// `WouldBlock` when `from` has nothing (the pipe being empty), and the errors of reading `from`.
-    pub fn fill(&self, from: BorrowedFd<'_>) -> io::Result<usize> {
+    pub fn fill(&mut self, from: BorrowedFd<'_>) -> io::Result<usize> {
         self.0.fill(from)
     }
 
@@ -47,60 +46,104 @@ impl Pipe {
 #[cfg(target_os = "linux")]
 mod imp {
     use std::io;
-    use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+    use nix::fcntl::{FcntlArg, OFlag, SpliceFFlags, fcntl};
 
-    /// Asked for in one call. A pipe has slots, not bytes, and a slot holds up to 32 KiB of a socket's buffer.
+    /// Asked for in one call; the kernel moves no more than there are free slots in the pipe, taken for a page each.
     const MOST: usize = 1 << 20;
-    /// A wide pipe: 64 slots instead of 16. Measured on a quiet machine: half as much again per second, for two thirds of the CPU
-    /// time of copying; 1 MiB brings no more.
-    const WIDE: i32 = 256 * 1024;
-    /// All wide pipes together are a quarter of `fs.pipe-user-pages-soft`, which all programs of the user share: past it, new
-    /// pipes get a page or two (pipe(7)).
-    const MOST_WIDE: usize = 64;
-    static WIDE_NOW: AtomicUsize = AtomicUsize::new(0);
+    /// A slot holds up to 32 KiB of a socket's buffer, though it was counted as a page: after a call that has filled the pipe by that
+    /// count it is nearly empty, and more fits in. Calls that move less than this are not worth their cost.
+    const WORTH: usize = 256 * 1024;
+    /// A pipe that holds this much is emptied first: it could take 8 MiB, which nobody's buffers should grow by.
+    const ENOUGH: usize = 2 << 20;
+    /// A pipe has 64 KiB by itself, but where all programs of the user together are past `fs.pipe-user-pages-soft` only two pages, or one
+    /// before Linux 5.14. Through one page 1 GiB costs half as much again as copying it, through two it is still less.
+    const LEAST: usize = 8 * 1024;
+    /// Of a wide pipe, by preference; the first is `fs.pipe-max-size` as the kernel sets it, and the most a user may ask for.
+    pub(super) const WIDTHS: [Width; 2] = [
+        Width {
+            size: 1 << 20,
+            below: 12 << 20,
+        },
+        Width {
+            size: 256 * 1024,
+            below: 16 << 20,
+        },
+    ];
+    /// Of all wide pipes of this process. At most a quarter of what all programs of the user share.
+    static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct Width {
+        pub(super) size: usize,
+        /// Only as long as all wide pipes together stay below.
+        pub(super) below: usize,
+    }
 
     #[derive(Debug)]
     pub(super) struct Pipe {
         read: OwnedFd,
         pub(super) write: OwnedFd,
-        wide: bool,
+        /// Of [`TAKEN`].
+        taken: usize,
+        /// Came after bytes that had to be reported first.
+        failed: Option<io::Error>,
     }
 
     impl Drop for Pipe {
         fn drop(&mut self) {
-            if self.wide {
-                WIDE_NOW.fetch_sub(1, Ordering::Relaxed);
-            }
+            TAKEN.fetch_sub(self.taken, Ordering::Relaxed);
         }
     }
 
     impl Pipe {
         pub(super) fn new() -> io::Result<Self> {
             let (read, write) = nix::unistd::pipe2(OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)?;
-            Ok(Self {
+            let pipe = Self {
                 read,
                 write,
-                wide: false,
-            })
+                taken: 0,
+                failed: None,
+            };
+            if pipe.size()? < LEAST {
+                return Err(io::ErrorKind::QuotaExceeded.into());
+            }
+            Ok(pipe)
+        }
+
+        pub(super) fn size(&self) -> io::Result<usize> {
+            let size = fcntl(&self.write, FcntlArg::F_GETPIPE_SZ)?;
+            Ok(usize::try_from(size).unwrap_or(0))
         }
 
         pub(super) fn widen(&mut self) {
-            if self.wide {
+            self.widen_to(&WIDTHS);
+        }
+
+        /// The first that there is room for and that the kernel grants: it refuses (EPERM) what is over its own limits.
+        pub(super) fn widen_to(&mut self, widths: &[Width]) {
+            if self.taken > 0 {
                 return;
             }
-            // Counted first, so that there are never more than that.
-            self.wide = WIDE_NOW.fetch_add(1, Ordering::Relaxed) < MOST_WIDE
-                && fcntl(&self.write, FcntlArg::F_SETPIPE_SZ(WIDE)).is_ok();
-            if !self.wide {
-                WIDE_NOW.fetch_sub(1, Ordering::Relaxed);
+            for width in widths {
+                // Counted first, so that there is never more than that.
+                let before = TAKEN.fetch_add(width.size, Ordering::Relaxed);
+                let size = i32::try_from(width.size).unwrap_or(i32::MAX);
+                if before + width.size <= width.below
+                    && fcntl(&self.write, FcntlArg::F_SETPIPE_SZ(size)).is_ok()
+                {
+                    self.taken = width.size;
+                    return;
+                }
+                TAKEN.fetch_sub(width.size, Ordering::Relaxed);
             }
         }
 
-        pub(super) fn fill(&self, from: BorrowedFd<'_>) -> io::Result<usize> {
-            splice(from, self.write.as_fd(), MOST)
+        pub(super) fn fill(&mut self, from: BorrowedFd<'_>) -> io::Result<usize> {
+            let write = self.write.as_fd();
+            fill(&mut self.failed, || splice(from, write, MOST))
         }
 
         pub(super) fn drain(&self, to: BorrowedFd<'_>, len: usize) -> io::Result<usize> {
@@ -108,20 +151,37 @@ mod imp {
         }
     }
 
+    /// `step` as often as it moves much. An error that comes after bytes is kept in `failed` for the next time: a socket tells it once,
+    /// and from then on that it has ended, so that a cut transfer would look like a whole one.
+    pub(super) fn fill(
+        failed: &mut Option<io::Error>,
+        mut step: impl FnMut() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        if let Some(error) = failed.take() {
+            return Err(error);
+        }
+        let mut last = step()?;
+        let mut total = last;
+        while last >= WORTH && total < ENOUGH {
+            match step() {
+                Ok(n) => {
+                    last = n;
+                    total = total.saturating_add(n);
+                }
+                // Of the pipe, which is full, or of the socket, which is empty.
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) => {
+                    *failed = Some(e);
+                    break;
+                }
+            }
+        }
+        Ok(total)
+    }
+
     fn splice(from: BorrowedFd<'_>, to: BorrowedFd<'_>, len: usize) -> io::Result<usize> {
-        // SAFETY: splice(2) needs two open descriptors and offset pointers that are null or valid. Both descriptors are borrowed
-        // for the whole call, so they are open; both pointers are null, as pipes and sockets require. No memory is passed.
-        let moved = unsafe {
-            libc::splice(
-                from.as_raw_fd(),
-                std::ptr::null_mut(),
-                to.as_raw_fd(),
-                std::ptr::null_mut(),
-                len,
-                libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK,
-            )
-        };
-        usize::try_from(moved).map_err(|_| io::Error::last_os_error())
+        let flags = SpliceFFlags::SPLICE_F_MOVE | SpliceFFlags::SPLICE_F_NONBLOCK;
+        Ok(nix::fcntl::splice(from, None, to, None, len, flags)?)
     }
 }
 
@@ -142,7 +202,7 @@ mod imp {
             match *self {}
         }
 
-        pub(super) fn fill(&self, _from: BorrowedFd<'_>) -> io::Result<usize> {
+        pub(super) fn fill(&mut self, _from: BorrowedFd<'_>) -> io::Result<usize> {
             match *self {}
         }
 
@@ -153,50 +213,4 @@ mod imp {
 }
 
 #[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use std::io::{Read, Write};
-    use std::os::fd::AsFd;
-    use std::os::unix::net::UnixStream;
-
-    use super::*;
-
-    /// No more than a share of what all programs of the user have together, and all of it is given back.
-    #[test]
-    fn wide_pipes_are_counted() {
-        let capacity = |pipe: &Pipe| {
-            nix::fcntl::fcntl(&pipe.0.write, nix::fcntl::FcntlArg::F_GETPIPE_SZ).unwrap()
-        };
-        for _ in 0..3 {
-            let mut pipes: Vec<Pipe> = (0..80).map(|_| Pipe::new().unwrap()).collect();
-            let usual = capacity(&pipes[0]);
-            for pipe in &mut pipes {
-                pipe.widen();
-                pipe.widen();
-            }
-            let wide = pipes.iter().filter(|p| capacity(p) > usual).count();
-            // Another test of this process may have some.
-            assert!((1..=64).contains(&wide), "{wide}");
-        }
-    }
-
-    #[test]
-    fn moves_bytes_in_order_and_reports_the_end() {
-        let (mut a, from) = UnixStream::pair().unwrap();
-        let (to, mut b) = UnixStream::pair().unwrap();
-        from.set_nonblocking(true).unwrap();
-        let pipe = Pipe::new().unwrap();
-        assert_eq!(
-            pipe.fill(from.as_fd()).unwrap_err().kind(),
-            io::ErrorKind::WouldBlock
-        );
-        a.write_all(b"hello").unwrap();
-        assert_eq!(pipe.fill(from.as_fd()).unwrap(), 5);
-        assert_eq!(pipe.drain(to.as_fd(), 2).unwrap(), 2);
-        assert_eq!(pipe.drain(to.as_fd(), 3).unwrap(), 3);
-        let mut got = [0; 5];
-        b.read_exact(&mut got).unwrap();
-        assert_eq!(&got, b"hello");
-        drop(a);
-        assert_eq!(pipe.fill(from.as_fd()).unwrap(), 0);
-    }
-}
+mod tests;

@@ -106,6 +106,33 @@ fn a_reset_is_passed_on_as_a_reset() {
 }
 
 /// Semantics 42.
+/// The same behind so much that the pipe is wide and is filled several times before it is emptied: a cut transfer never looks whole.
+#[test]
+fn a_reset_behind_megabytes_is_never_an_end() {
+    const MUCH: usize = 6 << 20;
+    let server = Server::start(|mut s, _| {
+        // All of it is on its way before the byte that nobody reads makes closing a reset.
+        s.write_all(&vec![b'x'; MUCH]).unwrap();
+        s.peek(&mut [0]).unwrap();
+    });
+    let f = fixture(&["private allowed.test"], &[]);
+    for turn in 0..20 {
+        let mut s = connect(&f, &format!("allowed.test:{}", server.port), b"");
+        head(&mut s);
+        s.write_all(b"y").unwrap();
+        let (mut total, mut block) = (0, vec![0; 1 << (10 + turn % 10)]);
+        let error = loop {
+            match s.read(&mut block) {
+                Ok(0) => panic!("turn {turn}: an end after {total} of {MUCH} bytes"),
+                Ok(n) => total += n,
+                Err(e) => break e,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        assert!(total <= MUCH);
+    }
+}
+
 #[test]
 fn forwarded_ports_lead_to_the_host() {
     let server = Server::banner();
@@ -327,6 +354,37 @@ fn no_other_hello_passes() {
             format!("{target}: malformed TLS client hello | -"),
         ]
     );
+}
+
+/// Go's servers skip warning alerts before the ClientHello, so a name behind one would be another's.
+#[test]
+fn records_before_the_hello_do_not_hide_it() {
+    use crate::proxy::client_hello::tests::hello;
+
+    let server = Server::start(|mut s, _| {
+        let n = s.read(&mut [0; 600]).unwrap_or(0);
+        let _ = s.write_all(format!("GOT {n}\n").as_bytes());
+    });
+    let f = fixture(&["private allowed.test"], &[]);
+    for before in [
+        &[21, 3, 1, 0, 2, 1, 90][..],
+        &[21, 3, 3, 0, 4, 1, 90, 1, 112],
+        &[21, 1, 0, 0, 2, 1, 90],
+        &[20, 3, 3, 0, 1, 1],
+        &[23, 3, 3, 0, 0],
+        &[22, 3, 1, 0, 0],
+    ] {
+        for name in ["evil.test", "allowed.test"] {
+            let sent = [before, &hello(Some(name))].concat();
+            for cut in [sent.len(), 1, 3] {
+                let (one, two) = sent.split_at(cut);
+                let mut s = connect(&f, &format!("allowed.test:{}", server.port), one);
+                assert_eq!(head(&mut s), "HTTP/1.1 200 OK\r\n\r\n");
+                let _ = s.write_all(two);
+                assert_eq!(read_to_end(&mut s), crate::proxy::vet::ALERT, "{before:?}");
+            }
+        }
+    }
 }
 
 /// A hello is put together from as many records and segments as it comes in, up to 16 KiB of them.

@@ -146,3 +146,40 @@ fn clients_that_break_off_leave_nothing() {
     run.go_on();
     assert!(run.child.wait().unwrap().success());
 }
+
+/// Two thousand short connections of every kind, from eight clients at once: each gets its answer, and nothing of them stays.
+#[test]
+fn many_short_connections_leave_nothing() {
+    let lab = Lab::start();
+    let desk = lab.desk(Caller::User);
+    let mut run = Stepped::start(&desk, 1024, "short");
+    assert_eq!(run.line(), "base");
+    let base = run.holds();
+    run.go_on();
+    assert_eq!(run.line(), "0", "connections without the right answer");
+    run.is_back_at(base);
+    run.go_on();
+    assert_eq!(run.line(), "True", "it works all the same");
+    run.go_on();
+    assert!(run.child.wait().unwrap().success());
+}
+
+/// Tunnels that have carried much and rest keep their sockets only, and carry on when they are used again.
+#[test]
+fn resting_tunnels_give_their_pipes_back() {
+    let lab = Lab::start();
+    let desk = lab.desk(Caller::User);
+    let mut run = Stepped::start(&desk, 1024, "rest");
+    assert_eq!(run.line(), "base");
+    let base = run.holds();
+    run.go_on();
+    assert_eq!(run.line(), "20");
+    if let (Some(base), Some(now)) = (&base, run.holds()) {
+        assert!(now.0.len() >= base.0.len() + 20, "no pipes: {now:?}");
+    }
+    run.is_back_at(base);
+    run.go_on();
+    assert_eq!(run.line(), "20", "whole again");
+    run.go_on();
+    assert!(run.child.wait().unwrap().success());
+}

@@ -8,6 +8,7 @@
 )]
 
 mod access_log;
+mod addresses;
 mod allow;
 mod astray;
 mod bare;
@@ -19,6 +20,7 @@ mod load;
 mod names;
 mod neighbours;
 mod protocol;
+mod rules;
 mod tls;
 mod upstream;
 
@@ -63,4 +65,8 @@ fn codes(hosts: &[&str]) -> [String; 3] {
         hosts.join(" ")
     );
     ["sh".into(), "-c".into(), script]
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().collect()
 }
