@@ -41,7 +41,7 @@ use live::{Hooks, Limits};
 use overlays::Layers;
 pub(crate) use overlays::remove as remove_tree;
 
-use crate::backend::{Engine, GroupPlan, Invocation, Limit, NetSetup};
+use crate::backend::{Engine, GroupPlan, Invocation, Limit, NetSetup, Reach};
 use crate::broker::guests::Guests;
 use crate::broker::plan::BrokerPlan;
 use crate::broker::supervise::Sink;
@@ -257,7 +257,7 @@ pub fn run(mut invocation: Invocation, config: SessionConfig<'_>) -> Result<Outc
     fds::check_standard()?;
     let alone = invocation.inner.alone.as_ref();
     if invocation.engine != Engine::None
-        && (config.net != NetSetup::Host || alone.is_some_and(|alone| alone.no_network))
+        && (config.net != NetSetup::Host || alone.is_some_and(|alone| alone.network != Reach::Host))
     {
         fds::check_sockets(&inherited)?;
     }
