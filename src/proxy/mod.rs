@@ -13,6 +13,7 @@ mod forward;
 mod framing;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
+mod handshake;
 mod head;
 mod http;
 mod limits;

@@ -22,8 +22,8 @@ use super::names::Names;
 use super::refusal::{self, Refusal};
 use super::token::Token;
 use super::tunnel::{self, Early, Stopped};
-use super::vet::{self, Expected};
-use super::{Identify, Process, forward, http, single, socks};
+use super::vet::{self, Expected, VetError};
+use super::{Identify, Process, forward, handshake, http, single, socks};
 use crate::policy::egress::Denial;
 use crate::policy::host::{Authority, Host};
 use crate::report::Sink;
@@ -198,11 +198,37 @@ impl Shared {
         };
         let peer = client.peer_addr().ok();
         let counts = counts(entry.as_ref());
-        let ends = upstream.ends(client, early);
         let unsent = self.unsent();
-        if let Err(stopped) =
-            tunnel::run(ends, Some(expected), self.limits.idle, unsent, &counts).await
-        {
+        let beginning = handshake::begin(&expected, &client, upstream, early);
+        let stopped = match timeout(self.limits.idle, beginning).await {
+            Ok(Ok(begun)) => {
+                let (up, down) = begun.passed;
+                counts.up.fetch_add(up as u64, Ordering::Relaxed);
+                counts.down.fetch_add(down as u64, Ordering::Relaxed);
+                if let Some(hello) = &begun.hello {
+                    counts.first(hello);
+                }
+                let left = Some(expected).filter(|_| begun.hello.is_none());
+                let ends = begun.upstream.ends(client, begun.early);
+                tunnel::run(ends, left, self.limits.idle, unsent, &counts).await
+            }
+            Ok(Err((error, upstream))) => {
+                let _ = upstream.link.socket().set_zero_linger();
+                match error {
+                    VetError::Denied(violated) => Err(Box::new(Stopped { client, violated })),
+                    VetError::Broken => {
+                        let _ = client.set_zero_linger();
+                        Ok(())
+                    }
+                }
+            }
+            // Nothing has moved for too long.
+            Err(_) => {
+                let _ = client.set_zero_linger();
+                Ok(())
+            }
+        };
+        if let Err(stopped) = stopped {
             if let Some(entry) = entry {
                 entry.forget();
             }

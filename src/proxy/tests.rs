@@ -18,6 +18,7 @@ mod catch;
 mod forms;
 mod limits;
 mod refusals;
+mod retry;
 mod single;
 mod socks;
 mod tunnels;

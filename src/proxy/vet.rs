@@ -82,9 +82,26 @@ impl Expected<'_> {
         let verdict = timeout(self.limit, hello)
             .await
             .unwrap_or(Ok(Hello::Malformed))?;
-        self.judge(verdict)
-            .map(|()| read.freeze())
+        self.judge(verdict).map(|()| read.freeze())
+    }
+
+    /// Whether the name is the one that was allowed.
+    pub(super) fn judge(&self, verdict: Hello) -> Result<(), VetError> {
+        self.judged(verdict)
             .map_err(|v| VetError::Denied(Box::new(v)))
+    }
+
+    /// What is refused as no TLS that anybody speaks.
+    pub(super) fn malformed(&self) -> VetError {
+        let violated = Violated {
+            target: self.to.to_string(),
+            denial: Denial {
+                reason: DenyReason::NotAllowed,
+                rule: "malformed TLS client hello".to_owned(),
+                hint: None,
+            },
+        };
+        VetError::Denied(Box::new(violated))
     }
 
     fn parse(&self, read: &[u8]) -> Hello {
@@ -94,7 +111,7 @@ impl Expected<'_> {
         client_hello::parse(read)
     }
 
-    fn judge(&self, verdict: Hello) -> Result<(), Violated> {
+    fn judged(&self, verdict: Hello) -> Result<(), Violated> {
         let Host::Name(expected) = &self.to.host else {
             return self.judge_at_address(verdict);
         };
@@ -160,7 +177,8 @@ impl Expected<'_> {
     }
 }
 
-async fn fill(client: &TcpStream, into: &mut BytesMut) -> io::Result<usize> {
+/// Reads what there is.
+pub(super) async fn fill(client: &TcpStream, into: &mut BytesMut) -> io::Result<usize> {
     loop {
         client.readable().await?;
         match client.try_read_buf(into) {

@@ -161,10 +161,12 @@ fn runs(marker: &str) {
     });
 }
 
-/// Waits until the command's process group has the terminal: shells say `fg` a moment before.
+/// Waits until the command runs and its process group has the terminal. Shells say `fg` before both, and give the terminal away before
+/// they continue the group: a stop in between is wiped out. The processes above the command sleep all the time.
 fn has_terminal(marker: &str) {
     eventually(marker, || {
-        survivors(u32::MAX, marker).iter().any(|l| {
+        let all = survivors(u32::MAX, marker);
+        all.iter().filter(|l| l.contains("(sleep ")).any(|l| {
             let pid = l.split(' ').next().unwrap();
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
