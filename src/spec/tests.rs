@@ -11,6 +11,7 @@ mod examples;
 mod layers;
 mod profiles;
 mod properties;
+mod reference;
 mod values;
 
 /// A home, a workspace and a state directory of their own.

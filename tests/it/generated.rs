@@ -238,121 +238,6 @@ fn every_option_of_run_is_in_its_man_page() {
     assert!(seen > 20);
 }
 
-/// Every key of a spec (interface.md), by table.
-const KEYS: &[(&str, &[&str])] = &[
-    (
-        "",
-        &[
-            "session_id",
-            "workspace_id",
-            "agent_id",
-            "mode",
-            "profile",
-            "guest_workdir",
-            "network_enabled",
-            "egress_allowlist",
-            "protected_paths",
-            "runner_state_dirs",
-            "exec_grant_roots",
-            "backend",
-            "engine",
-            "sandbox",
-            "host_path",
-            "guest_path",
-            "read_only",
-        ],
-    ),
-    (
-        "filesystem",
-        &[
-            "view",
-            "allow_write",
-            "deny_write",
-            "deny_read",
-            "allow_read",
-            "disabled",
-            "protect_git",
-            "protect_project_config",
-            "caches",
-            "allow_create",
-        ],
-    ),
-    (
-        "network",
-        &[
-            "allowed_domains",
-            "denied_domains",
-            "baseline",
-            "strict_allowlist",
-            "allow_unix_sockets",
-            "allow_all_unix_sockets",
-            "allow_local_binding",
-            "mode",
-            "all_proxy",
-            "access_log",
-            "http_proxy_port",
-            "socks_proxy_port",
-            "upstream_proxy",
-            "transparent_ports",
-            "tls_terminate",
-        ],
-    ),
-    (
-        "credentials",
-        &[
-            "files",
-            "env_vars",
-            "aws_pairs",
-            "allow_plaintext_inject",
-            "sigv4",
-        ],
-    ),
-    ("exec", &["deny_writable", "deny"]),
-    (
-        "managed",
-        &[
-            "allow_managed_domains_only",
-            "allow_managed_read_paths_only",
-        ],
-    ),
-    ("env", &["set", "pass", "only", "unset"]),
-    ("linux", &["weaker_nested"]),
-    (
-        "macos",
-        &[
-            "dns",
-            "allow_apple_events",
-            "keychain",
-            "weaker_network_isolation",
-        ],
-    ),
-    ("commands", &["excluded"]),
-    (
-        "limits",
-        &[
-            "memory",
-            "pids",
-            "cpu_seconds",
-            "files",
-            "wall_seconds",
-            "tmp",
-        ],
-    ),
-];
-
-#[test]
-fn every_key_is_in_the_reference() {
-    let text = plain("ccbox.toml.5");
-    for (table, keys) in KEYS {
-        if !table.is_empty() {
-            assert!(text.contains(&format!("[{table}]")), "[{table}]");
-        }
-        for key in *keys {
-            assert!(text.contains(&format!(".It Ic {key}")), "{table}.{key}");
-        }
-    }
-}
-
 /// Runs a shell's script with the checked-in completions; its stdout.
 fn in_shell(shell: &str, script: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
@@ -414,4 +299,64 @@ fn zsh_loads() {
            print -r -- "${_comps[ccbox]}"; autoload +X _ccbox && whence -w _ccbox"#,
     );
     assert_eq!(out, "_ccbox\n_ccbox: function\n");
+}
+
+/// Types into an interactive shell on a terminal, with a function in the place of the program that tells what it was called with.
+/// What is typed, and what the shell must make of it.
+const TYPED: &[(&str, &str)] = &[
+    ("ccbox expl\t\n", "GOT:explain"),
+    ("ccbox run --dry\t-- x\n", "GOT:run --dry-run -- x"),
+    ("ccbox run --mode orch\tx\n", "GOT:run --mode orchestrate x"),
+];
+
+#[test]
+fn what_is_typed_is_completed() {
+    for (shell, start, setup) in [
+        (
+            "bash",
+            "bash --norc --noprofile -i",
+            "ccbox() { echo \"GOT:$*\"; }; PS1=; source $COMPLETIONS/ccbox.bash; bind 'set bell-style none'",
+        ),
+        (
+            "zsh",
+            "zsh -f -i",
+            "ccbox() { echo \"GOT:$*\"; }; PS1=; fpath=($COMPLETIONS $fpath); autoload -Uz compinit; compinit -u -D; unsetopt beep",
+        ),
+        (
+            "fish",
+            "fish --no-config -i",
+            "function ccbox; echo \"GOT:$argv\"; end; source $COMPLETIONS/ccbox.fish",
+        ),
+    ] {
+        // zsh's own terminals; what is read in vain ends with the run's patience.
+        let mut script = format!(
+            "zmodload zsh/zpty; export TERM=xterm COLUMNS=200; zpty box '{start}'; zpty -w box \"$SETUP\"; zpty -w box 'echo rea\"\"dy'; zpty -r box out '*ready*'\n"
+        );
+        for (typed, wanted) in TYPED {
+            let typed = typed.replace('\t', "\\t").replace('\n', "\\r");
+            let line = format!(
+                "zpty -w -n box $'{typed}'; zpty -r box out '*{wanted}[[:cntrl:]]*'; print -r -- '{wanted}'\n"
+            );
+            script.push_str(&line);
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let out = Command::new("timeout")
+            .arg("60")
+            .arg(program("zsh"))
+            .args(["-f", "-c", &script])
+            .env("HOME", dir.path())
+            .env("SETUP", setup)
+            .env("COMPLETIONS", root().join("completions"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        let wanted: Vec<&str> = TYPED.iter().map(|(_, w)| *w).collect();
+        assert_eq!(
+            said.lines().collect::<Vec<_>>(),
+            wanted,
+            "{shell}: {}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+    }
 }
