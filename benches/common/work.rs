@@ -10,7 +10,7 @@ pub(crate) const DIRS: usize = 200;
 /// Opens of one sample of `open`.
 const OPENS: u32 = 100_000;
 
-fn file(n: usize) -> String {
+pub(crate) fn file(n: usize) -> String {
     format!("files/d{}/f{n}.txt", n % DIRS)
 }
 

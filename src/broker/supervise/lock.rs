@@ -14,6 +14,11 @@ use std::time::{Duration, Instant};
 use super::epoch::Epoch;
 use super::meeting::{How, Meeting, Patience, Unlocked};
 
+/// Who has held the lock alone for so long (a large directory was looked through) lets the other runs have a turn.
+const LONG: Duration = Duration::from_millis(20);
+/// Longer than anybody's pause between two attempts ([`Meeting`]).
+const TURN: Duration = Duration::from_millis(4);
+
 /// Shared by operations on entries, taken alone by those that move directories or depend on more than one entry.
 ///
 /// It guards no memory, so a worker that panicked has left nothing half done in here (and has ended the run).
@@ -62,7 +67,11 @@ impl Lock {
         if let Some(runs) = runs {
             runs.meeting.take(How::Alone)?;
         }
-        Ok(Alone { runs, _own: own })
+        Ok(Alone {
+            runs,
+            since: Instant::now(),
+            _own: own,
+        })
     }
 
     /// Keeps this run's workers out of the lock, so that a process about to be stopped does not stop holding it; `None` where one is in
@@ -104,6 +113,7 @@ impl Drop for Shared<'_> {
 #[derive(Debug)]
 pub(super) struct Alone<'l> {
     runs: Option<&'l Runs>,
+    since: Instant,
     _own: RwLockWriteGuard<'l, ()>,
 }
 
@@ -111,6 +121,10 @@ impl Drop for Alone<'_> {
     fn drop(&mut self) {
         if let Some(runs) = self.runs {
             runs.meeting.release();
+            if self.since.elapsed() >= LONG {
+                // Others ask every now and then, and this run would have taken it again long before. Its own workers wait as well.
+                std::thread::sleep(TURN);
+            }
         }
     }
 }

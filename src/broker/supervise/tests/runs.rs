@@ -238,6 +238,38 @@ impl Drop for Other {
 
 const SOON: Duration = Duration::from_millis(200);
 
+/// A run that moves large directories all the time leaves the others their turn.
+#[test]
+fn a_busy_run_lets_others_in() {
+    let (_keep, _, runs) = place();
+    let lock = || Lock::of_all_runs(&runs, Patience::USUAL).unwrap().0;
+    let (busy, other) = (lock(), lock());
+    let (over, inside) = (AtomicBool::new(false), AtomicBool::new(false));
+    let held = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::SeqCst) {
+                let alone = busy.alone().unwrap();
+                inside.store(true, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(30));
+                held.fetch_add(1, Ordering::SeqCst);
+                inside.store(false, Ordering::SeqCst);
+                drop(alone);
+            }
+        });
+        for _ in 0..10 {
+            while !inside.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            drop(other.shared().unwrap());
+        }
+        over.store(true, Ordering::SeqCst);
+    });
+    // One for each, and some more where the machine is busy.
+    let held = held.load(Ordering::SeqCst);
+    assert!((10..100).contains(&held), "{held}");
+}
+
 #[test]
 fn nobody_waits_for_ever_for_a_stopped_run() {
     let (_keep, _, runs) = place();
