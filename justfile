@@ -26,7 +26,7 @@ bless:
 
 # Start-up, throughput, latency and memory against the budgets (as root; `--guard` allows twice the budgets).
 bench *FLAGS:
-    cargo bench --no-fail-fast --bench startup --bench tunnel --bench load --bench memory --bench broker --bench reads -- {{ FLAGS }}
+    cargo bench --no-fail-fast --bench startup --bench scale --bench tunnel --bench load --bench memory --bench broker --bench reads -- {{ FLAGS }}
 
 # The long tier: races, storms of kills, load.
 soak *FILTER:
