@@ -4,8 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, SpliceFFlags, fcntl, splice};
+use ccbox::sys::splice::Pipe;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{ADDRESS, CLIENTS, SPLICER};
@@ -55,11 +54,6 @@ pub(crate) fn copy() {
 }
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
-/// The most that an ordinary user gets (`fs.pipe-max-size`).
-const PIPE: usize = 1 << 20;
-/// As in ccbox: a call that moves less is not worth another one.
-const WORTH: usize = 256 * 1024;
-
 /// Only splices, with a thread for each direction and no event loop: what splice(2) can do on this kernel.
 pub(crate) fn splices() {
     let listener = TcpListener::bind(SPLICER).unwrap();
@@ -97,31 +91,26 @@ fn relay_one(mut client: TcpStream) -> std::io::Result<()> {
         let _ = std::io::copy(&mut from, &mut to);
         let _ = to.shutdown(Shutdown::Write);
     });
-    // Splicing out of a socket waits unless the socket itself does not: SPLICE_F_NONBLOCK is of the pipe.
+    // Splicing out of a socket waits unless the socket itself does not.
     far.set_nonblocking(true)?;
     splice_all(&far, &client)?;
     client.shutdown(Shutdown::Write)
 }
 
+/// Through a pipe like those of ccbox, which refill as long as it is worth a call.
 fn splice_all(from: &TcpStream, to: &TcpStream) -> std::io::Result<()> {
-    let (read, write) = nix::unistd::pipe()?;
-    fcntl(&write, FcntlArg::F_SETPIPE_SZ(i32::try_from(PIPE).unwrap()))?;
+    let mut pipe = Pipe::new()?;
+    pipe.widen();
     loop {
         let mut wait = [PollFd::new(from.as_fd(), PollFlags::POLLIN)];
         poll(&mut wait, PollTimeout::NONE)?;
-        let (mut held, mut last) = (0, WORTH);
-        while last >= WORTH {
-            let flags = SpliceFFlags::SPLICE_F_MOVE | SpliceFFlags::SPLICE_F_NONBLOCK;
-            last = match splice(from, None, &write, None, PIPE, flags) {
-                Ok(0) if held == 0 => return Ok(()),
-                Ok(n) => n,
-                Err(Errno::EAGAIN) => 0,
-                Err(e) => return Err(e.into()),
-            };
-            held += last;
-        }
+        let mut held = match pipe.fill(from.as_fd()) {
+            Ok(0) => return Ok(()),
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => continue,
+            filled => filled?,
+        };
         while held > 0 {
-            held -= splice(&read, None, to, None, held, SpliceFFlags::SPLICE_F_MOVE)?;
+            held -= pipe.drain(to.as_fd(), held)?;
         }
     }
 }

@@ -416,6 +416,8 @@ async def outside(lab, opts, control):
     await serve(corporate, hosts.PROXY, 3129, ssl=context, backlog=512)
     await serve(corporate_socks, hosts.PROXY, 1080)
     await serve(raw, hosts.ALLOWED, 7000)
+    # Where a tunnel is not read request by request.
+    await serve(http, hosts.ALLOWED, 7080, backlog=512)
     await serve(raw, hosts.SIX, 7000)
     for address, port in ((hosts.DNS, 53), (hosts.DENIED, 5353)):
         await loop.create_datagram_endpoint(Dns, local_addr=(address, port))

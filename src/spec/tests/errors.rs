@@ -235,8 +235,8 @@ fn messages() {
             "spec.toml:2:22: `network.transparent_ports` must be a port from 1 to 65535",
         ),
         (
-            "[network]\nupstream_proxy = \"socks5://me:pw@proxy:1080\"",
-            "spec.toml:2:18: `network.upstream_proxy`: a proxy is spoken to over `http://` or `https://`; hint: write `http://user:password@host:port`",
+            "[network]\nupstream_proxy = \"socks4://me:pw@proxy:1080\"",
+            "spec.toml:2:18: `network.upstream_proxy`: a proxy is spoken to over `http://`, `https://` or `socks5h://`; hint: write `http://user:password@host:port`",
         ),
         (
             "[network]\nupstream_proxy = \"http://me:pw@proxy:99999\"",

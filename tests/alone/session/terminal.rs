@@ -185,7 +185,8 @@ fn runs(marker: &str) {
 fn has_terminal(marker: &str) {
     eventually(marker, || {
         let all = survivors(u32::MAX, marker);
-        all.iter().filter(|l| l.contains("(sleep ")).any(|l| {
+        let name = format!("({} ", marker.split(' ').next().unwrap());
+        all.iter().filter(|l| l.contains(&name)).any(|l| {
             let pid = l.split(' ').next().unwrap();
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();

@@ -94,7 +94,7 @@ def rest():
     for _ in range(20):
         s = socket.create_connection(PROXY, 5)
         s.settimeout(10)
-        s.sendall(b"CONNECT allowed.test:80 HTTP/1.1\r\n\r\n")
+        s.sendall(b"CONNECT allowed.test:7080 HTTP/1.1\r\n\r\n")
         assert s.recv(100).startswith(b"HTTP/1.1 200")
         tunnels.append(s)
     step("base")
