@@ -24,9 +24,9 @@ use std::time::Instant;
 
 use starts::{bubblewrap, clean, compare};
 
-/// A start with everything attached, as a multiple of bare bwrap's (ADR 17).
+/// A start with everything attached, as a multiple of bare bwrap's (ADR 20).
 const START_BUDGET: f64 = 1.6;
-/// Runs one after the other, and at the same time, as a multiple of bare bwrap's time (ADR 17).
+/// Runs one after the other, and at the same time, as a multiple of bare bwrap's time (ADR 20).
 const BURST_BUDGET: f64 = 1.6;
 const CONCURRENT_BUDGET: f64 = 3.0;
 /// What a start may take more with a thousand protected paths, in ms.
